@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpu.sandbox import golden, tree
+from gpu.recorded import golden
+from gpu.sandbox import tree
 from minirun.common import mountinfo
 from minirun.core.kernel import mounts, namespaces, process
 from minirun.fast import launcher

@@ -25,13 +25,7 @@ from minirun.gpu import inject
 from minirun.gpu.drivers import inventory
 from minirun.gpu.nvidia.cli import cli_args
 
-DATA = Path(__file__).parent / "data"
 BUSYBOX = "/bin/busybox"
-
-
-def golden(case: str) -> dict[str, Any]:
-    """A case of the real nvidia-container-cli."""
-    return json.loads((DATA / "cli" / f"{case}.json").read_text())
 
 
 def debian_root(path: Path) -> Path:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpu.sandbox import DATA
+from gpu.recorded import recorded_text
 
 KIND = "example.com/thing"
 EDITS = {"env": ["THING=yes"]}
@@ -30,4 +30,4 @@ def write(folder: Path, name: str, content: Any) -> Path:
 
 def recorded(name: str) -> dict[str, Any]:
     """A spec of the real nvidia-ctk."""
-    return json.loads((DATA / "cdi" / f"{name}.json").read_text())
+    return json.loads(recorded_text(f"cdi/{name}.json"))

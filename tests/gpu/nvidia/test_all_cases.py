@@ -9,7 +9,7 @@ ctk      ctk/test_engines.py, runtime/test_config.py
 
 from gpu.nvidia import test_golden, test_golden_toolkit
 from gpu.nvidia.differences import DIFFERENT
-from gpu.sandbox import DATA
+from gpu.recorded import DATA
 
 ENGINES = {"runtime-configure-docker", "runtime-configure-containerd", "runtime-configure-crio"}
 DEFAULTS = {"config-default-v1.17.2", "config-default-v1.20.0"}
@@ -24,7 +24,10 @@ def test_every_case_is_compared() -> None:
         "ctk": ENGINES | DEFAULTS,
     }
     for folder, names in compared.items():
-        there = {path.stem for path in (DATA / folder).iterdir() if path.is_file()}
+        files = [path for path in (DATA / folder).iterdir() if path.is_file()]
+        cases = [path.name.removesuffix(".diff") for path in files]
+        assert len(cases) == len(set(cases)), f"a case of {folder} whole and as a difference"
+        there = {case.rpartition(".")[0] for case in cases}
         assert there == names, f"a case of {folder} that nobody looks at"
 
 

@@ -20,13 +20,14 @@ from gpu import pretend
 from gpu.nvidia.cases import image, prepare
 from gpu.nvidia.differences import DIFFERENT
 from gpu.pretend import PROC, ROOT, Host, cli, look, pci_bus
-from gpu.sandbox import DATA, debian_root, golden
+from gpu.recorded import golden, recorded_names, recorded_text
+from gpu.sandbox import debian_root
 from minirun.cgroups import bpf, devicefilter
 from minirun.cgroups.rules import DeviceRule
 
-CASES = sorted(path.stem for path in (DATA / "cli").glob("*.json"))
-TEXTS = sorted(path.stem for path in (DATA / "cli").glob("*.txt"))
-LOGS = sorted(path.stem for path in (DATA / "cli/logs").glob("*.log"))
+CASES = recorded_names("cli", ".json")
+TEXTS = recorded_names("cli", ".txt")
+LOGS = recorded_names("cli/logs", ".log")
 OTHER = ("kmods-host-nodes",)
 ENVIRONMENT = {
     "err-fail-getuuid-lost": {"PRETEND_FAIL": "uuid:15"},
@@ -155,7 +156,7 @@ def compare_proc(found: dict[str, Any], case: dict[str, Any]) -> None:
 
 def text_case(name: str) -> tuple[list[str], int, str, str]:
     """A recorded info or list: (arguments, exit status, stdout, stderr)."""
-    text = (DATA / "cli" / f"{name}.txt").read_text()
+    text = recorded_text(f"cli/{name}.txt")
     head, _, rest = text.partition("\n")
     words = head.partition("nvidia-container-cli ")[2].partition("   (")[0].split()
     status, _, rest = rest.partition("\n")
@@ -317,7 +318,7 @@ def test_debug_log(name: str, host: Callable[[dict[str, Any]], Host]) -> None:
     ours = [line.partition("] ")[2].replace(ROOT, "$ROOTFS") for line in found["log"].splitlines()]
     theirs = [
         line.partition("] ")[2].replace("/usr/lib/firmware", "/lib/firmware")
-        for line in (DATA / "cli/logs" / f"{name}.log").read_text().splitlines()
+        for line in recorded_text(f"cli/logs/{name}.log").splitlines()
     ]
     assert [line for line in ours if line and not line.startswith(OWN)] == [
         line for line in theirs if line and not line.startswith(OWN)

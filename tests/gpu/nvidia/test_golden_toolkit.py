@@ -16,10 +16,11 @@ from gpu.nvidia.differences import DIFFERENT
 from gpu.nvidia.toolhost import without_time
 from gpu.nvidia.toolkit_cases import document
 from gpu.pretend import Host
-from gpu.sandbox import DATA, debian_root
+from gpu.recorded import recorded_names, recorded_text
+from gpu.sandbox import debian_root
 
-RUNTIME = sorted(path.stem for path in (DATA / "runtime").glob("*.json"))
-SPECS = sorted(path.stem for path in (DATA / "cdi").glob("*.json"))
+RUNTIME = recorded_names("runtime", ".json")
+SPECS = recorded_names("cdi", ".json")
 HOOK = "--nvidia-cdi-hook-path=/usr/bin/nvidia-cdi-hook"
 FLAGS = {
     "dev0": ("--device-id=0",),
@@ -66,7 +67,7 @@ def ordered(config: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", RUNTIME)
 def test_runtime(name: str, host: Callable[[str], Host]) -> None:
-    case = json.loads((DATA / "runtime" / f"{name}.json").read_text())
+    case = json.loads(recorded_text(f"runtime/{name}.json"))
     before = document(case["env"], case["annotations"])
     env = {"PRETEND_MIG": "3"} if "mig" in name else {}
     done = host(name).run(lambda: toolhost.create(before, toml(case), env))
@@ -91,10 +92,11 @@ def test_cdi_generate(name: str, host: Callable[[str], Host]) -> None:
     words = FLAGS[name.split("-")[1]]
     command = ("nvidia-ctk", "cdi", "generate", "--format=json", HOOK, *words)
     done = host(name).run(lambda: toolhost.run(*command))
-    assert without_time(done["stderr"]) == (DATA / "cdi" / f"{name}.stderr").read_text()
-    wanted = (DATA / "cdi" / f"{name}.json").read_text()
-    assert json.loads(done["stdout"] or "0") == json.loads(wanted or "0")
-    assert (done["stdout"], done["rc"]) == (wanted, 0 if wanted else 1)
+    assert without_time(done["stderr"]) == recorded_text(f"cdi/{name}.stderr")
+    wanted = json.loads(recorded_text(f"cdi/{name}.json") or "null")
+    assert json.loads(done["stdout"] or "null") == wanted
+    line = json.dumps(wanted, separators=(",", ":")) if wanted else ""  # as Go's encoder writes it
+    assert (done["stdout"], done["rc"]) == (line, 0 if wanted else 1)
 
 
 def test_cdi_list(host: Callable[[str], Host]) -> None:
@@ -104,6 +106,6 @@ def test_cdi_list(host: Callable[[str], Host]) -> None:
         return toolhost.run("nvidia-ctk", "cdi", "list", "--spec-dir=/mnt/cdi")
 
     done = host("list").run(work)
-    lines = [without_time(line) for line in (DATA / "cdi/cdi-list.txt").read_text().splitlines()]
+    lines = [without_time(line) for line in recorded_text("cdi/cdi-list.txt").splitlines()]
     assert without_time(done["stderr"]).splitlines() == lines[:1]
     assert (done["rc"], done["stdout"].splitlines()) == (0, lines[1:])

@@ -12,7 +12,7 @@ import pytest
 from conftest import Program
 from gpu.nvidia.test_golden import configure, host
 from gpu.pretend import PROC, ROOT, Host, cli, end, sleeper
-from gpu.sandbox import golden
+from gpu.recorded import golden
 
 Make = Callable[[dict[str, Any]], Host]
 __all__ = ["host"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu.sandbox import DATA
+from gpu.recorded import DATA
 from minirun.core.errors import GPUError, UsageError
 from minirun.gpu.drivers import inventory
 from minirun.gpu.simulated import LAYOUT, build, spec

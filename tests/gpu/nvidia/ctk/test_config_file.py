@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from gpu.sandbox import DATA
+from gpu.recorded import DATA
 from minirun.gpu.nvidia.ctk import config_file
 from minirun.gpu.nvidia.hook import ldconfig_of
 from minirun.gpu.nvidia.runtime import config

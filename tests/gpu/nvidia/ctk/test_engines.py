@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import Program
-from gpu.sandbox import DATA
+from gpu.recorded import DATA
 from minirun.gpu.nvidia.ctk import engines
 
 FLAGS = ("--set-as-default", "--cdi.enabled", "--dry-run")

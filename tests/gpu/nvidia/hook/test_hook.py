@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu.nvidia.toolkit_cases import of_this_host, toml
-from gpu.sandbox import DATA
+from gpu.recorded import DATA
 from minirun.core.errors import GPUError
 from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.hook import environment

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Program
 from gpu.nvidia.toolkit_cases import of_this_host, toml
-from gpu.sandbox import DATA
+from gpu.recorded import DATA
 
 CASES = json.loads((DATA / "hook-env-to-cli-v1.17.2.json").read_text())
 STATE = {"ociVersion": "1.0.2", "id": "c", "status": "creating", "pid": 4242, "bundle": "/bundle"}

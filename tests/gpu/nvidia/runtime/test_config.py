@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from gpu.sandbox import DATA
+from gpu.recorded import DATA
 from minirun.core.errors import ConfigError
 from minirun.gpu.nvidia.hook import config_path, ldconfig_of
 from minirun.gpu.nvidia.hook.environment import DEFAULTS, default_user

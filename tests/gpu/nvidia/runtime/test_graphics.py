@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpu.nvidia.toolkit_cases import document
-from gpu.sandbox import DATA
+from gpu.recorded import DATA
 from minirun.gpu.nvidia.runtime import config, wrapper
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
