@@ -4,7 +4,7 @@
 # make test    what the tests need, masked; then the tests, against the real kernel
 # make check   linters and types, then these              make clean   remove what lies in here
 # make bench   the start measured against runc and crun
-# make recordings   record anew what `minirun replay` ships, and the README's terminal
+# make recordings   record anew what `minirun replay` ships
 # make reference   write its pages anew
 # make notebooks  write them, and what the lessons ship, from tutorials/NN-topic.LANGUAGE.md
 # make site    the lessons, notebooks with outputs, reference, recordings: build/site; LESSONS="…"
@@ -178,7 +178,6 @@ pictures: tested
 	$(MINIRUN) replay gpus-0-1 --figure 3 --svg tutorials/pictures/figure-3.svg
 	for stage in 1 2 3 4 5 7; do $(MINIRUN) replay gpus-0-1 --figure 3 --upto $$stage \
 		--svg tutorials/pictures/figure-3-upto-$$stage.svg; done
-	$(PYTHON) tests/recordings/film.py tutorials/pictures/first-run.cast tutorials/pictures/first-run.svg
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis minirun.egg-info build dist .v2

@@ -1,9 +1,8 @@
 """Makes minirun/recordings: runs real containers, with snapshots, and keeps their logs.
 
     sudo make recordings                           (needs the images busybox and ubuntu)
-    sudo .venv/bin/python tests/recordings/make.py first-run       (some of them, by name)
+    sudo .venv/bin/python tests/recordings/make.py plain           (some of them, by name)
 
-The last one is no log but what a terminal showed: first-run.cast, for the README's picture.
 Nothing is changed in what was logged. The containers live below /run/minirun-demo and the image
 comes from the standard store, so that no path of a checkout or of a home directory occurs; this
 program fails where one does. Figure 1's three logs are laid into one file in the order of time.
@@ -18,8 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import typed
-from surroundings import CHECKOUT, plain_surroundings, refuse_private
+from surroundings import plain_surroundings, refuse_private
 
 from engines.clients.cri_engine import Cri
 from minirun.core.places import EVENTS, HISTORY, STORE
@@ -211,21 +209,10 @@ def pod() -> None:
     write("pod", sorted(lines, key=lambda line: float(json.loads(line)["t"])))
 
 
-def first_run() -> None:
-    """The README's picture: the first command, typed into a terminal."""
-    command = "minirun run --rm --gpus 0,1 ubuntu sh -c 'ls -l /dev/nvidia*; nvidia-smi -L'"
-    target = CHECKOUT / "tutorials/pictures/first-run.cast"
-    minirun("run", "--rm", "ubuntu", "true")  # the image is made or fetched before
-    cast = typed.record(command, {"PATH": f"{BIN}:/usr/bin:/bin", "MINIRUN_ROOT": str(ROOT)})
-    refuse_private(str(target), cast)
-    target.write_text(cast)
-    print(f"{target}: {len(cast)} bytes")
-
-
 RECORDS = {
     "plain": plain, "gpus-0-1": gpus, "figure-1": figure_1, "failing-hook": failing_hook,
     "runc": runc, "crun": crun, "runc-gpus": runc_gpus, "podman": podman,
-    "pod": pod, "first-run": first_run,
+    "pod": pod,
 }  # fmt: skip
 
 

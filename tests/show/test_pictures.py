@@ -27,7 +27,7 @@ def drawn(minirun: Program, name: str, figure: str = "3", *more: str) -> str:
 
 def test_each_picture_has_its_recording() -> None:
     kept = {path.stem for path in (ROOT / "tutorials/pictures").iterdir()}
-    assert kept == {*PICTURES, *GROWING, "first-run"}, "the last one: tests/recordings/test_film.py"
+    assert kept == {*PICTURES, *GROWING, "first-run"}, "the last one: test_first_run.py"
     made = re.findall(
         r"replay (\S+) --figure (\d) --svg tutorials/pictures/(\S+)\.svg", _makefile()
     )
@@ -116,7 +116,7 @@ def test_on_light_and_on_dark_paper(browser: Browser, scheme: str, name: str) ->
     assert (sum(paper) > 600) == (scheme == "light")
 
 
-@pytest.mark.parametrize("name", [*PICTURES, *GROWING])
+@pytest.mark.parametrize("name", [*PICTURES, *GROWING, "first-run"])
 def test_a_page_shows_it_with_words_for_who_cannot_see_it(name: str) -> None:
     pages = [ROOT / "README.md", *(ROOT / "tutorials").glob("*.md")]
     alts = [
