@@ -69,7 +69,7 @@ def stale_cache(made: Host, case: dict[str, Any]) -> None:
 
     def cache_and_remove(driver: Path) -> None:
         plain(driver)
-        next(driver.glob(f"usr/lib/*/libnvidia-ptxjitcompiler.so.{made.version}")).unlink()
+        (driver / GONE.removeprefix("/")).unlink()
 
     made._cache = cache_and_remove  # type: ignore[method-assign]
 
