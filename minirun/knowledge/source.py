@@ -73,13 +73,14 @@ def _classes(sources: Iterable[str]) -> dict[str, str]:
 
 
 def _in_module(tree: ast.Module, module: str, classes: dict[str, str]) -> Iterator[Said]:
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    inside = {function: list(ast.walk(function)) for function in functions}
+    inside: dict[ast.FunctionDef, list[ast.AST]] = {}
+    imports: list[ast.ImportFrom] = []
+    _sort(tree, [], inside, imports)
     outer = _assigned(tree.body)
     for function, nodes in inside.items():
         returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.value]
         outer[f"{function.name}()"] = returned
-    kinds = classes | _imported(tree)
+    kinds = classes | _imported(imports)
     owners = _owners(tree, classes)
     seen: set[ast.Call] = set()
     for function, nodes in inside.items():
@@ -96,14 +97,33 @@ def _in_module(tree: ast.Module, module: str, classes: dict[str, str]) -> Iterat
                 yield Said(kind, module, function.name, texts, tuple(hints))
 
 
-def _imported(tree: ast.Module) -> dict[str, str]:
+def _sort(
+    node: ast.AST,
+    around: list[list[ast.AST]],
+    inside: dict[ast.FunctionDef, list[ast.AST]],
+    imports: list[ast.ImportFrom],
+) -> None:
+    """Find, in one walk, what lies inside of each function, and the imports."""
+    if isinstance(node, ast.FunctionDef):
+        around = [*around, inside.setdefault(node, [])]
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ImportFrom):
+            imports.append(child)
+        elif isinstance(child, (ast.Call, ast.Assign, ast.Return)):
+            for nodes in around:
+                nodes.append(child)
+        if not isinstance(child, (ast.expr_context, ast.Name, ast.Constant, ast.operator)):
+            _sort(child, around, inside, imports)
+
+
+def _imported(imports: list[ast.ImportFrom]) -> dict[str, str]:
     """Return the names that a module has for warn and say of minirun.core.visible."""
     found: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == "minirun.core.visible":
+    for node in imports:
+        if node.module == "minirun.core.visible":
             names = [one for one in node.names if one.name in _FUNCTIONS]
             found |= {one.asname or one.name: _FUNCTIONS[one.name] for one in names}
-        elif isinstance(node, ast.ImportFrom) and "visible" in {one.name for one in node.names}:
+        elif "visible" in {one.name for one in node.names}:
             found["warn"] = WARNING
     return found
 

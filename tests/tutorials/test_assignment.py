@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,12 +19,19 @@ pytest.importorskip("nbgrader")
 LESSONS = ("03-overlayfs", "05-hooks")
 
 
-@pytest.fixture
-def course(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("released") / "course"
     labs = [lab for lab in catalogue.labs() if lab.lesson in LESSONS]
-    assignment.write(tmp_path / "course", "en", labs)
-    assignment.release(tmp_path / "course", "en")
-    return tmp_path / "course"
+    assignment.write(folder, "en", labs)
+    assignment.release(folder, "en")
+    return folder
+
+
+@pytest.fixture
+def course(released: Path, tmp_path: Path) -> Path:
+    """The course's folders, for a test to change."""
+    return shutil.copytree(released, tmp_path / "course")
 
 
 VALIDATE = """

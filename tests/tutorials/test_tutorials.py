@@ -32,10 +32,13 @@ def test_there_are_lessons_in_both_languages() -> None:
     assert {name.replace(".en.", ".ko.") for name in names} == {n for n in names if ".ko." in n}
 
 
-@pytest.mark.parametrize("path", TUTORIALS + GUIDES, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [p for p in TUTORIALS + GUIDES if ".en." in p.name], ids=lambda p: p.name
+)
 def test_every_command_does_what_the_text_says(
     path: Path, reachable: Program, tmp_path: Path
 ) -> None:
+    """Of the English text: a test below says that the Korean one has the same commands."""
     todo = blocks(path.read_text())
     machine_has(path.read_text())
     env = os.environ | {
