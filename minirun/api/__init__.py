@@ -24,7 +24,7 @@ from minirun.api.table import Table
 from minirun.api.timeline import Timeline, replay
 
 __all__ = [
-    "Container", "DeviceDiff", "Lab", "Lesson", "Namespaces", "Prediction", "Result", "RunError",
-    "Stepper", "Table", "Timeline", "Verdict", "can_run", "lab", "lesson", "predict", "replay",
-    "run", "step",
+    "Container", "DeviceDiff", "Lab", "Lesson", "Namespaces", "Prediction", "Result",
+    "RunError", "Stepper", "Table", "Timeline", "Verdict", "can_run", "lab", "lesson", "predict",
+    "replay", "run", "step",
 ]  # fmt: skip

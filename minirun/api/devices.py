@@ -16,14 +16,14 @@ from minirun.api.table import Shown, Table
 _NODE = re.compile(r"(.+) ([cb]) (\d+):(\d+)")
 
 
-class Change(NamedTuple):
+class ListChange(NamedTuple):
     """What is there after and not before, and the other way round."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, before: Sequence[str], after: Sequence[str]) -> "Change":
+    def of(cls, before: Sequence[str], after: Sequence[str]) -> "ListChange":
         """Compare two lists, each in its own order."""
         old, new = set(before), set(after)
         added = tuple(item for item in after if item not in old)
@@ -35,12 +35,12 @@ class DeviceDiff(Shown):
     """A container before and after stage 5.
 
     `nodes` ("c 195:0 /dev/nvidia0"), `rules` ("c 195:0 rw # /dev/nvidia0") and `files` (paths) are
-    each a Change.
+    each a ListChange.
     """
 
-    nodes: Change
-    rules: Change
-    files: Change
+    nodes: ListChange
+    rules: ListChange
+    files: ListChange
     simulated: bool
     source: str
     """Where it was read from: "snapshots" or "edits.json"."""
@@ -53,9 +53,9 @@ class DeviceDiff(Shown):
         old_nodes, old_files = _split(before.get("files") or [])
         new_nodes, new_files = _split(after.get("files") or [])
         return cls(
-            Change.of(old_nodes, new_nodes),
-            Change.of(before.get("devices") or [], after.get("devices") or []),
-            Change.of(old_files, new_files),
+            ListChange.of(old_nodes, new_nodes),
+            ListChange.of(before.get("devices") or [], after.get("devices") or []),
+            ListChange.of(old_files, new_files),
             simulated=simulated, source="snapshots",
         )  # fmt: skip
 
@@ -70,7 +70,7 @@ class DeviceDiff(Shown):
         files = [mount["containerPath"] for mount in edits.get("mounts") or []]
         files += [link["path"] for link in edits.get("links") or []]
         return cls(
-            Change(tuple(nodes)), Change(tuple(rules)), Change(tuple(files)),
+            ListChange(tuple(nodes)), ListChange(tuple(rules)), ListChange(tuple(files)),
             simulated=bool(edits.get("simulated")), source="edits.json",
         )  # fmt: skip
 

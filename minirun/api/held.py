@@ -15,7 +15,7 @@ ONWARD = ("next", "continue", "until")
 """The keys after which the run goes on."""
 
 
-class Holder(Protocol):
+class HeldRun(Protocol):
     """What holds a run."""
 
     board: Board

@@ -15,7 +15,7 @@ from minirun.api.held import ONWARD, check
 from minirun.api.stream import OWN
 from minirun.core.errors import StateError
 from minirun.show.board import Board
-from minirun.show.changed import Change
+from minirun.show.changed import SnapshotChange
 from minirun.show.event import event_of
 
 
@@ -93,7 +93,7 @@ class LiveRun:
         for each in found:
             if "stop" in each:
                 self._place = each["stop"]
-                changes = [Change(**change) for change in each["changes"]]
+                changes = [SnapshotChange(**change) for change in each["changes"]]
                 self.board.show(stop=each["stop"], stage=each["stage"], changes=changes, said="")
             elif "said" in each:
                 self.board.show(said=each["said"], stop=self._place)

@@ -105,7 +105,7 @@ class Prediction(Shown):
     def _repr_mimebundle_(self, **kinds: Any) -> dict[str, Any]:
         """Return the text; in a notebook that has anywidget, the buttons too."""
         if not self._widget and (widgets := mime.available()):
-            self._widget = widgets.Choices(
+            self._widget = widgets.ChoiceButtons(
                 question=self.question, choices=list(self.choices), answer=self._answer or 0
             )
         return mime.bundle(self._widget, str(self), self._repr_html_())

@@ -14,7 +14,7 @@ from typing import Any
 from minirun import recordings
 from minirun.api import mime
 from minirun.api.container import REMOVED, Container
-from minirun.api.held import ONWARD, Holder
+from minirun.api.held import ONWARD, HeldRun
 from minirun.api.launch import FlagValue, RunError, asked_for, can_run, flags_of, named
 from minirun.api.live_run import LiveRun
 from minirun.api.played_run import PlayedRun
@@ -30,7 +30,7 @@ _PATIENCE = 60.0
 class Stepper(Shown):
     """A run that is held before and after each stage. In a notebook it is a page with buttons."""
 
-    def __init__(self, holder: Holder, container: "Container | None", reason: str = "") -> None:
+    def __init__(self, holder: HeldRun, container: "Container | None", reason: str = "") -> None:
         """`container`: None for a recording; `reason`: why it is one."""
         self._holder = holder
         self.board = holder.board
@@ -135,7 +135,7 @@ class Stepper(Shown):
     def _repr_mimebundle_(self, **kinds: Any) -> dict[str, Any]:
         """Return the text and the picture; in a notebook that has anywidget, the page too."""
         if not self._widget and (widgets := mime.available()):
-            self._widget = widgets.Page(self.board, self._holder.press)
+            self._widget = widgets.PageWidget(self.board, self._holder.press)
         return mime.bundle(self._widget, str(self), self._repr_html_())
 
 

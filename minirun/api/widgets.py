@@ -28,7 +28,7 @@ _PAUSE = 0.1
 _KEYS = ("next", "continue", "until", "back", "why", "inspect", "shell", "quit")
 
 
-class Page(anywidget.AnyWidget):
+class PageWidget(anywidget.AnyWidget):
     """The live page of minirun.show.board, in a frame; it may be shown more than once."""
 
     _esm = (_HERE / "page.js").read_text(encoding="utf-8")
@@ -40,7 +40,7 @@ class Page(anywidget.AnyWidget):
         self.on_msg(self._heard)
         threading.Thread(target=self._tell, daemon=True).start()
 
-    def _heard(self, widget: "Page", content: Any, buffers: Any) -> None:
+    def _heard(self, widget: "PageWidget", content: Any, buffers: Any) -> None:
         """Take a message of a view: that it is there, what it has, or a button."""
         view = content.get("view")
         if content.get("open"):
@@ -72,7 +72,7 @@ class Page(anywidget.AnyWidget):
             pause.wait(_PAUSE)
 
 
-class Choices(anywidget.AnyWidget):
+class ChoiceButtons(anywidget.AnyWidget):
     """A question with a button for each choice."""
 
     _esm = (_HERE / "choices.js").read_text(encoding="utf-8")
@@ -88,7 +88,7 @@ class Choices(anywidget.AnyWidget):
         super().__init__(**state)
         self.on_msg(self._heard)
 
-    def _heard(self, widget: "Choices", content: Any, buffers: Any) -> None:
+    def _heard(self, widget: "ChoiceButtons", content: Any, buffers: Any) -> None:
         """Take the number of a button."""
         answer = content.get("answer")
         if isinstance(answer, int) and 1 <= answer <= len(self.choices) and not self.checked:

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Rows = list[tuple[str, dict[str, Any]]]
+    LocatedRows = list[tuple[str, dict[str, Any]]]
 
 _THROTTLES = {
     "throttleReadBpsDevice": ("blkio.throttle.read_bps_device", "rbps"),
@@ -82,7 +82,7 @@ def _weights(
     return found
 
 
-def _huge_pages(rows: "Rows", version: int) -> "list[Setting]":
+def _huge_pages(rows: "LocatedRows", version: int) -> "list[Setting]":
     """Limit the pages, and, if the kernel can (5.7), also what may be reserved of them."""
     found = []
     for origin, row in rows:
@@ -130,7 +130,7 @@ def _rdma(devices: "dict[str, dict[str, int]]") -> "list[Setting]":
     return found
 
 
-def _rows(group: "dict[str, Any]", key: str, where: str) -> "Rows":
+def _rows(group: "dict[str, Any]", key: str, where: str) -> "LocatedRows":
     """Return (path, row) of each row of a list of objects; none if there is no list."""
     return [(f"{where}.{key}[{index}]", row) for index, row in enumerate(group.get(key, ()))]
 

@@ -214,11 +214,11 @@ def _check_hooks(flags: CdiGenerate) -> None:
             raise UsageError(f"unknown feature flag: {name}", recipe.NO_GIDS, 1)
 
 
-def _recipe(flags: CdiGenerate) -> recipe.Recipe:
+def _recipe(flags: CdiGenerate) -> recipe.CdiRecipe:
     """Return how the spec is to be made."""
     off = "all" if "all" in flags.disable_hooks else ""
     without = recipe.HOOKS if off else (*recipe.OFF, *flags.disable_hooks)
-    return recipe.Recipe(
+    return recipe.CdiRecipe(
         make.program(flags.nvidia_cdi_hook_path),
         f"{flags.cdi_vendor}/{flags.cdi_class}",
         tuple(flags.device_name_strategy) or ("index", "uuid"),

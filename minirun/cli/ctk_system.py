@@ -16,7 +16,7 @@ class Symlinks(CtkFlags):
     dry_run: bool
 
 
-class Nodes(CtkFlags):
+class CreateDeviceNodes(CtkFlags):
     """Make the driver's control nodes."""
 
     command = "nvidia-ctk system create-device-nodes"
@@ -31,7 +31,7 @@ def main(words: "list[str]", log: ToolkitLog) -> int:
         return _symlinks(Symlinks(words[1:]), log)
     if words[:1] != ["create-device-nodes"]:
         raise unknown(["system", *words[:1]])
-    flags = Nodes(words[1:])
+    flags = CreateDeviceNodes(words[1:])
     if flags.control_devices:
         log.info(f"Creating control device nodes at {flags.driver_root}")
         devchar.make_nodes(flags.driver_root.rstrip("/"), log, dry_run=flags.dry_run)

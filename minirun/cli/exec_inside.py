@@ -114,7 +114,7 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
 
 
 def _process(
-    container: Container, flags: Exec, way: join.Access, managed: bool
+    container: Container, flags: Exec, way: join.EntryDescriptors, managed: bool
 ) -> "dict[str, Any]":
     """Return the `process` to be run: from --process, or from the flags. Raises MinirunError."""
     if flags.process:
@@ -140,7 +140,7 @@ def _with_the_containers(process: "dict[str, Any]", own: "dict[str, Any]") -> "d
     return {**inherited, **process, "user": {**umask, **process.get("user", {})}}
 
 
-def _as_runc(container: Container, config: Config, flags: Exec, way: join.Access) -> int:
+def _as_runc(container: Container, config: Config, flags: Exec, way: join.EntryDescriptors) -> int:
     """The caller's streams; a terminal of which the master end goes to the socket, or is relayed.
 
     Raises UsageError for a terminal whose other end no process would hold.
@@ -162,7 +162,11 @@ def _as_runc(container: Container, config: Config, flags: Exec, way: join.Access
 
 
 def _run(
-    container: Container, config: Config, flags: Exec, streams: output.Streams, way: join.Access
+    container: Container,
+    config: Config,
+    flags: Exec,
+    streams: output.Streams,
+    way: join.EntryDescriptors,
 ) -> int:
     joined = _join(container, config, streams.console, flags, way)
     streams.close_containers_ends()
@@ -173,7 +177,7 @@ def _run(
 
 
 def _join(
-    container: Container, config: Config, console: Console, flags: Exec, way: join.Access
+    container: Container, config: Config, console: Console, flags: Exec, way: join.EntryDescriptors
 ) -> join.Joined:
     """Start the command, and tell those who wait for its pid; if they cannot be told, it ends."""
     if not flags.detach:
@@ -188,7 +192,7 @@ def _join(
 
 
 def _from_flags(
-    container: Container, flags: Exec, way: join.Access, managed: bool
+    container: Container, flags: Exec, way: join.EntryDescriptors, managed: bool
 ) -> "dict[str, Any]":
     """Return the process that the flags describe. Raises UsageError, MinirunError, OSError."""
     if not managed and (bad := [text for text in flags.env if "=" not in text]):
@@ -223,7 +227,9 @@ def _from_flags(
     return process
 
 
-def _user(container: Container, text: str, way: join.Access, managed: bool) -> "dict[str, Any]":
+def _user(
+    container: Container, text: str, way: join.EntryDescriptors, managed: bool
+) -> "dict[str, Any]":
     """Find a user: numbers, as runc takes them; else, as docker does, by the image's own names."""
     if not managed and text.replace(":", "").isdigit():
         numbers = (_id("--user", word) for word in text.split(":", 1))

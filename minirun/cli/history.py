@@ -6,7 +6,7 @@ from minirun.cli.flags import Flags
 from minirun.cli.images import exactly, human
 from minirun.cli.output import show
 from minirun.core.settings import Settings
-from minirun.image.history import Step, steps
+from minirun.image.history import HistoryRow, steps
 from minirun.show.columns import aligned
 
 _HEADER = ("CREATED", "CREATED BY", "SIZE", "FILES", "COMMENT")
@@ -34,7 +34,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     return show(aligned([_HEADER, *(_row(step, flags.no_trunc) for step in found)], 3))
 
 
-def _row(step: Step, whole: bool) -> tuple[str, ...]:
+def _row(step: HistoryRow, whole: bool) -> tuple[str, ...]:
     made = step.created_by
     made = made if whole or len(made) <= _WIDTH else f"{made[: _WIDTH - 1]}…"
     size, files = "0B", ""

@@ -100,7 +100,7 @@ def changes(name: str, settings: Settings, as_json: bool) -> int:
         raise from_os(error, "diff") from None
 
 
-def _show(rows: "list[compare.Change]", as_json: bool) -> int:
+def _show(rows: "list[compare.FileChange]", as_json: bool) -> int:
     if as_json:
         return write(json.dumps([row._asdict() for row in rows], indent=2) + "\n")
     return show(f"{row.kind} {row.path}" for row in rows)

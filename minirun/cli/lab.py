@@ -12,8 +12,8 @@ from minirun.show import paint
 from minirun.show.columns import aligned
 from minirun.show.text import wrap
 from minirun.teach.lab import catalogue, checks
-from minirun.teach.lab.catalogue import SOLVED, Lab
-from minirun.teach.lab.folder import Folder
+from minirun.teach.lab.catalogue import SOLVED, LabTexts
+from minirun.teach.lab.folder import LabFolder
 
 COMMANDS = dict.fromkeys(("list", "start", "check", "hint", "reset", "solution"), "cli.lab")
 _WIDTH = 92
@@ -159,7 +159,7 @@ def main_solution(args: "list[str]", settings: Settings) -> int:
     return show(_folder(lab, settings).solution().read_text().splitlines())
 
 
-def _of(flags: Flags, settings: Settings) -> "tuple[Lab, dict[str, str]]":
+def _of(flags: Flags, settings: Settings) -> "tuple[LabTexts, dict[str, str]]":
     """Return the lab that is named, and the words, in the user's language; root alone goes on."""
     _as_root()
     tongue = language.choose(settings.lang)
@@ -177,25 +177,25 @@ def _as_root() -> None:
         raise UsageError("labs break real mounts, cgroups and devices", "run as root", status=1)
 
 
-def _folder(lab: Lab, settings: Settings) -> Folder:
-    return Folder(lab.name, settings)
+def _folder(lab: LabTexts, settings: Settings) -> LabFolder:
+    return LabFolder(lab.name, settings)
 
 
-def _started(lab: Lab, settings: Settings) -> Folder:
+def _started(lab: LabTexts, settings: Settings) -> LabFolder:
     folder = _folder(lab, settings)
     if not folder.is_started:
         raise UsageError(f"the lab {lab.name} is not started", f"minirun lab start {lab.name}", 1)
     return folder
 
 
-def _seen(lab: Lab, found: str, words: "dict[str, str]") -> str:
+def _seen(lab: LabTexts, found: str, words: "dict[str, str]") -> str:
     if found == SOLVED:
         return lab.choices[SOLVED]
     about = lab.findings.get(found)
     return f"{found}: {about.seen if about else words['hangs']}"
 
 
-def _choices(lab: Lab) -> "list[str]":
+def _choices(lab: LabTexts) -> "list[str]":
     return [f"  {number}  {text}" for number, text in enumerate(lab.choices.values(), 1)]
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from minirun.image.store import Image
     from minirun.oci.generate import RunOptions
 
-    Row = tuple[str, str, tuple[str, ...]]
+    MountArgument = tuple[str, str, tuple[str, ...]]
     """Source, destination and options of a mount. The source "" is a new tmpfs."""
 
 _MOUNT = "type=bind,src=/host/path,dst=/path[,ro], or type=tmpfs,dst=/path[,tmpfs-size=64m]"
@@ -43,7 +43,7 @@ _SAFE = ("noexec", "nosuid", "nodev")
 def add(run: "RunOptions", flags: "ConfigFlags", image: "Image") -> "RunOptions":
     """Return the options with what the flags mount; none may hide another, in docker's words."""
     rows = [*map(_volume, flags.volume), *map(_mount, flags.mount), *map(_tmpfs, flags.tmpfs)]
-    found: dict[str, Row] = {}
+    found: dict[str, MountArgument] = {}
     for row in rows:
         if found.setdefault(row[1], row) is not row:
             hint = "one -v, --mount or --tmpfs for a destination"
@@ -51,7 +51,7 @@ def add(run: "RunOptions", flags: "ConfigFlags", image: "Image") -> "RunOptions"
     return run._replace(mounts=tuple(found.values()))
 
 
-def _volume(text: str) -> "Row":
+def _volume(text: str) -> "MountArgument":
     parts = text.split(":")
     if len(parts) not in (2, 3) or not parts[0]:
         raise UsageError(f"invalid volume {text!r}", "-v /host/path:/container/path[:ro]")
@@ -64,7 +64,7 @@ def _volume(text: str) -> "Row":
     return source, place, tuple(o for o in options if o not in ("z", "Z"))
 
 
-def _mount(text: str) -> "Row":
+def _mount(text: str) -> "MountArgument":
     """Return what --mount says."""
     given = _fields(text)
     kind = given.get("type", "").lower()
@@ -117,7 +117,7 @@ def _split(text: str) -> "list[str]":
     return [one[2] if one[1] is None else one[1].replace('""', '"') for one in found]
 
 
-def _tmpfs(text: str) -> "Row":
+def _tmpfs(text: str) -> "MountArgument":
     """Return what --tmpfs says."""
     path, _, words = text.partition(":")
     place = _destination(path, f"tmpfs {text!r}", "--tmpfs /path[:size=64m,mode=1777]")

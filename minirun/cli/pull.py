@@ -17,7 +17,7 @@ from minirun.image.pull_log import PullLog, logged
 from minirun.image.recipe.bootstrap import ignore
 from minirun.image.registry import pull as registry
 from minirun.image.registry.errors import NotFound, Unreachable
-from minirun.image.take import LayerStep, Notify
+from minirun.image.take import LayerObserver, LayerStep
 
 if TYPE_CHECKING:
     from minirun.cli.run_options import ConfigFlags
@@ -78,7 +78,7 @@ def _for_run(flags: "ConfigFlags", settings: Settings) -> "Image":
 def find(
     name: str,
     settings: Settings,
-    view: "registry.View | None" = None,
+    view: "registry.PullView | None" = None,
     platform: str = "",
     *,
     quiet: bool = True,
@@ -94,28 +94,28 @@ def find(
         raise ImageError(text, error.hint) from None
 
 
-def _logged(inner: "registry.View", why: str) -> "registry.View":
+def _logged(inner: "registry.PullView", why: str) -> "registry.PullView":
     """Return a view that writes events too."""
 
     @contextmanager
-    def view(name: str) -> Iterator[Notify]:
+    def view(name: str) -> Iterator[LayerObserver]:
         with inner(name) as notify, logged(name, why, notify) as told:
             yield told
 
     return view
 
 
-def shown(lead: str, quiet: bool) -> "registry.View":
+def shown(lead: str, quiet: bool) -> "registry.PullView":
     """Return how a pull is shown: bars on a terminal, lines elsewhere, nothing if `quiet`.
 
     `lead` is said before the first step, with the image's name in it.
     """
 
     @contextmanager
-    def view(name: str) -> Iterator[Notify]:
+    def view(name: str) -> Iterator[LayerObserver]:
         if lead:
             say(lead.format(name))
-        inner = part("cli.bars", "Bars")() if os.isatty(2) else _Lines()
+        inner = part("cli.bars", "Bars")() if os.isatty(2) else _LayerLines()
         try:
             yield inner.show
         finally:
@@ -134,7 +134,7 @@ def steps(quiet: bool) -> "Callable[[str], None]":
     return ignore if quiet or not os.isatty(2) else show
 
 
-class _Lines:
+class _LayerLines:
     """One line for what is done with a layer, in docker's words."""
 
     def show(self, step: LayerStep) -> None:

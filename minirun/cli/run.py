@@ -11,7 +11,7 @@ from minirun.core.errors import ImageError, UsageError
 from minirun.core.settings import Settings, unprivileged
 from minirun.oci import generate
 from minirun.running import supervise
-from minirun.running.output import Limits, Viewers
+from minirun.running.output import OutputLimits, Viewers
 from minirun.running.reserve import first_record, reserve
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ def main_run(args: "list[str]", settings: Settings) -> int:
     supervision = supervise.SupervisorOptions(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
         viewers=_viewers(flags, settings), pid_file=flags.pid_file,
-        log=part("cli.words", "log_limits")(flags.log_opt) if flags.log_opt else Limits(),
+        log=part("cli.words", "log_limits")(flags.log_opt) if flags.log_opt else OutputLimits(),
         begin=_note_holders(options), earlier=flags.earlier,
     )  # fmt: skip
     extra = {

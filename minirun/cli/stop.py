@@ -28,7 +28,7 @@ _LONGEST = 10**6
 """Seconds."""
 
 
-class Stop(Flags):
+class StopFlags(Flags):
     """Stop containers: a signal, and SIGKILL for those that still run after some time."""
 
     command = "stop"
@@ -85,7 +85,7 @@ def main_stop(args: "list[str]", settings: Settings) -> int:
 
     Raises UsageError, OSError.
     """
-    flags = Stop(args)
+    flags = StopFlags(args)
     if not flags.args:
         flags.refuse()
     seconds = _seconds(flags.timeout)

@@ -79,7 +79,7 @@ def _df(args: "list[str]", settings: Settings) -> int:
     return show(aligned([_HEADER, *map(_line, rows)], 3))
 
 
-def _line(row: usage.Row) -> tuple[str, ...]:
+def _line(row: usage.UsageRow) -> tuple[str, ...]:
     share = f" ({100 * row.reclaimable // row.size}%)" if row.size else ""
     free = f"{human(row.reclaimable)}{share}"
     return row.kind, str(row.total), str(row.active), human(row.size), free

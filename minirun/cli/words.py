@@ -8,7 +8,7 @@ import stat
 
 from minirun.core.config import ANNOTATION, LOG
 from minirun.core.errors import UsageError
-from minirun.running.output import Limits
+from minirun.running.output import OutputLimits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,9 +120,9 @@ def duration(text: str) -> float:
     return total
 
 
-def log_limits(words: "list[str]") -> Limits:
+def log_limits(words: "list[str]") -> OutputLimits:
     """Return what the words of --log-opt say: max-size=10m, max-file=3. Raises UsageError."""
-    found = Limits()
+    found = OutputLimits()
     for word in words:
         key, _, value = word.partition("=")
         if key == "max-size":

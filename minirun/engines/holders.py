@@ -33,7 +33,7 @@ _NO_GPUS = (1, 5, 10, 136)
 """Majors of memory, terminals, miscellaneous devices and pseudo-terminals."""
 
 
-class Node(Record):
+class ContainerNode(Record):
     """A character device that a container was given; `path` is empty if only a rule names it."""
 
     path: str
@@ -44,7 +44,7 @@ class Node(Record):
     """What the rules in force allow."""
 
 
-def nodes(container: Container) -> "list[Node]":
+def nodes(container: Container) -> "list[ContainerNode]":
     """Return the devices that config.json lists, and those that a rule in force names."""
     config = container.config
     asked = parse_rules(config.resources.get("devices") or [])
@@ -60,7 +60,9 @@ def nodes(container: Container) -> "list[Node]":
         if row["type"] in ("c", "u"):
             paths[row["major"], row["minor"]] = row["path"]
     return [
-        Node(path, key, access(asked if path else rules, "c", *key), access(rules, "c", *key))
+        ContainerNode(
+            path, key, access(asked if path else rules, "c", *key), access(rules, "c", *key)
+        )
         for key, path in paths.items()
         if key[0] not in _NO_GPUS
     ]

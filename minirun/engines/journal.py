@@ -29,7 +29,7 @@ _MOST_ENTRIES = "2000"
 _SECONDS = 20
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """An entry of the journal that speaks of a start that failed."""
 
     when: float
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
     text: str
 
 
-def last_failure() -> Entry | None:
+def last_failure() -> JournalEntry | None:
     """Return the newest such entry of the engines and runtimes; None if there is none, or no
     journal."""
     program = shutil.which("journalctl", path="/usr/bin:/bin")
@@ -58,13 +58,13 @@ def last_failure() -> Entry | None:
     return next((entry for entry in found if entry and _is_failure(entry.text)), None)
 
 
-def _entry(line: bytes) -> Entry | None:
+def _entry(line: bytes) -> JournalEntry | None:
     try:
         fields = json.loads(line)
         said = fields["MESSAGE"]
         text = said if isinstance(said, str) else bytes(said).decode(errors="replace")
         when = int(fields["__REALTIME_TIMESTAMP"]) / 1e6
-        return Entry(when, clean(str(fields["SYSLOG_IDENTIFIER"])), clean(text))
+        return JournalEntry(when, clean(str(fields["SYSLOG_IDENTIFIER"])), clean(text))
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Rows = list[dict[str, int]]
+    from minirun.oci.namespaces.idmap import IdMapRows
 
 _SETGROUPS = "where only one's own group is mapped, setgroups(2) is denied: user_namespaces(7)"
 _MORE = "ids in /etc/subuid and /etc/subgid, and newuidmap, give more"
@@ -57,7 +57,7 @@ def adapt(document: "dict[str, Any]") -> None:
         row["options"] = [word for word in row["options"] if _is_mapped(word, *maps)]
 
 
-def _is_mapped(option: str, uids: "Rows", gids: "Rows") -> bool:
+def _is_mapped(option: str, uids: "IdMapRows", gids: "IdMapRows") -> bool:
     """Return True if the owner in a mount option, such as gid=5, is known in the container."""
     key, _, value = option.partition("=")
     rows = {"uid": uids, "gid": gids}.get(key)
@@ -111,7 +111,9 @@ def _check_maps(config: Config) -> None:
             raise ConfigError(f"config.json: linux.{key}: {text}", f"0:{own}:1, then others")
 
 
-def _check_user(user: "dict[str, Any]", uids: "Rows", gids: "Rows", *, denied: bool) -> None:
+def _check_user(
+    user: "dict[str, Any]", uids: "IdMapRows", gids: "IdMapRows", *, denied: bool
+) -> None:
     """Refuse users and groups that the maps do not have."""
     where = "config.json: process.user"
     more = list(user.get("additionalGids") or [])
@@ -125,7 +127,7 @@ def _check_user(user: "dict[str, Any]", uids: "Rows", gids: "Rows", *, denied: b
             raise ConfigError(f"{where}.{key}: {text}", _MORE)
 
 
-def _check_mounts(rows: "list[dict[str, Any]]", uids: "Rows", gids: "Rows") -> None:
+def _check_mounts(rows: "list[dict[str, Any]]", uids: "IdMapRows", gids: "IdMapRows") -> None:
     """Refuse owners in mount options that the maps do not have: the kernel only says EINVAL."""
     for index, row in enumerate(rows):
         for word in row.get("options") or []:
@@ -136,6 +138,6 @@ def _check_mounts(rows: "list[dict[str, Any]]", uids: "Rows", gids: "Rows") -> N
                 raise ConfigError(f"{where}: {text}", "minirun spec --rootless leaves it out")
 
 
-def _shown(rows: "Rows") -> str:
+def _shown(rows: "IdMapRows") -> str:
     ranges = [(row["containerID"], row["size"]) for row in rows]
     return ", ".join(str(a) if n == 1 else f"{a} to {a + n - 1}" for a, n in ranges)

@@ -21,7 +21,7 @@ from minirun.image.walk import walk
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 
 
-class Change(NamedTuple):
+class FileChange(NamedTuple):
     """One file: `kind` is A, C or D."""
 
     kind: str
@@ -29,7 +29,7 @@ class Change(NamedTuple):
     """From "/" on."""
 
 
-def changed(upper: str, layers: Sequence[str]) -> Iterator[Change]:
+def changed(upper: str, layers: Sequence[str]) -> Iterator[FileChange]:
     """Yield what OverlayFS's upper directory does to the layers below, lowest first.
 
     A directory counts as changed if anything in it is, as docker has it. Raises OSError.
@@ -39,12 +39,12 @@ def changed(upper: str, layers: Sequence[str]) -> Iterator[Change]:
             below = lower.find(path)
             if is_whiteout(info):
                 if below:  # the mark may outlast what it hid: made and removed again
-                    yield Change("D", f"/{path}")
+                    yield FileChange("D", f"/{path}")
                 continue
-            yield Change("C" if below else "A", f"/{path}")
+            yield FileChange("C" if below else "A", f"/{path}")
             if below and stat.S_ISDIR(info.st_mode):
                 for name in _hidden(root, path, lower):
-                    yield Change("D", f"/{path}/{name}")
+                    yield FileChange("D", f"/{path}/{name}")
 
 
 def _hidden(root: Root, path: str, lower: Lower) -> list[str]:
@@ -77,7 +77,7 @@ def stack(store: str, name: str) -> tuple[str, ...]:
     return layers[: int(number) + 1]
 
 
-def compared(old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
+def compared(old: Sequence[str], new: Sequence[str]) -> Iterator[FileChange]:
     """Yield what to do to the first stack of layers for the second; times do not count.
 
     Raises OSError.
@@ -91,7 +91,7 @@ def compared(old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
                 path = f"{folder}/{name}" if folder else name
                 change, enter = _compare(path, before, after)
                 if change:
-                    yield Change(change, f"/{path}")
+                    yield FileChange(change, f"/{path}")
                 if enter:
                     waiting.append(path)
 

@@ -28,7 +28,7 @@ class Changes(NamedTuple):
     """Bytes of the files in it."""
 
 
-class Step(NamedTuple):
+class HistoryRow(NamedTuple):
     """One row."""
 
     created: str
@@ -80,7 +80,7 @@ def _size(store: str, path: str) -> int:
     return layer.size if layer else 0
 
 
-def steps(store: str, name: str) -> list[Step]:
+def steps(store: str, name: str) -> list[HistoryRow]:
     """Return the steps of an image, lowest first. Raises ImageError, OSError."""
     image = catalogue.resolve(store, name)
     counted = [changes(path, image.layers[:number]) for number, path in enumerate(image.layers)]
@@ -90,7 +90,9 @@ def steps(store: str, name: str) -> list[Step]:
         rows = tuple(History(created, image.origin, False) for _ in counted)
     layers = iter(counted)
     return [
-        Step(row.created, row.created_by, row.comment, None if row.empty_layer else next(layers))
+        HistoryRow(
+            row.created, row.created_by, row.comment, None if row.empty_layer else next(layers)
+        )
         for row in rows
     ]
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from minirun.core.errors import ImageError
 from minirun.image.compression import DAMAGED, Hashed, decompressed, drain
 from minirun.image.grammar import new_name
-from minirun.image.made import DEFAULT_PATH, Made, source_of, workshop
+from minirun.image.made import DEFAULT_PATH, NewImage, source_of, workshop
 from minirun.image.store import Image, failure
 from minirun.image.take import take
 from minirun.image.tarstream import members
@@ -30,7 +30,7 @@ def import_tar(store: str, reference: str, stream: BinaryIO, source: str) -> Ima
     try:
         with workshop(store) as folder, open(f"{folder}/layer.tar", "w+b") as layer:
             digest = _copy(stream, layer)
-            made = Made(
+            made = NewImage(
                 origin=f"imported from {source}",
                 created=_newest(layer.name, source),
                 created_by=f"imported from {source}: {digest}",

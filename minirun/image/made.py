@@ -35,7 +35,7 @@ _LATEST = 253_402_300_799
 """The last second of the year 9999, which is the last that RFC 3339 can write."""
 
 
-class Made(NamedTuple):
+class NewImage(NamedTuple):
     """What an image is to be."""
 
     origin: str
@@ -52,7 +52,7 @@ class Made(NamedTuple):
     base: SavedImage | None = None
 
 
-def source_of(made: Made) -> SavedSource:
+def source_of(made: NewImage) -> SavedSource:
     """Return the image, for minirun.image.take. Raises OSError."""
     below = made.base.layers if made.base else ()
     layers = [each._replace(descriptor=each.descriptor.as_oci()) for each in below]
@@ -67,7 +67,7 @@ def source_of(made: Made) -> SavedSource:
     return SavedSource(SavedImage("", MANIFESTS[0], manifest, config, tuple(layers)), made.origin)
 
 
-def _document(made: Made, diff_ids: Sequence[str]) -> dict[str, Any]:
+def _document(made: NewImage, diff_ids: Sequence[str]) -> dict[str, Any]:
     """Return the configuration."""
     raw = parse_config(made.base.config).raw if made.base else {}
     platform, created = this_platform(), date(made.created)

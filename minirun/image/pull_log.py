@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from minirun.core import events
-from minirun.image.take import LayerStep, Notify
+from minirun.image.take import LayerObserver, LayerStep
 
 
 class PullLog:
@@ -30,11 +30,11 @@ class PullLog:
 
 
 @contextmanager
-def logged(name: str, why: str, inner: Notify) -> Iterator[Notify]:
+def logged(name: str, why: str, inner: LayerObserver) -> Iterator[LayerObserver]:
     """Write the events of pulling the image `name`; pass each step on to `inner` too."""
     events.emit("note", "pull image", {"image": name}, why=why)
     begin = events.now()
-    layers = _Layers(inner)
+    layers = _PulledLayers(inner)
     try:
         yield layers.notify
     except Exception as error:
@@ -46,10 +46,10 @@ def logged(name: str, why: str, inner: Notify) -> Iterator[Notify]:
     events.emit("note", "image pulled", args, start=begin, why=why)
 
 
-class _Layers:
+class _PulledLayers:
     """The layers of one pull; several threads report their steps."""
 
-    def __init__(self, inner: Notify) -> None:
+    def __init__(self, inner: LayerObserver) -> None:
         self._inner = inner
         self.done: set[str] = set()
         """Digests of those that are in the store."""

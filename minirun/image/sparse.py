@@ -26,14 +26,14 @@ _ZEROS = bytes(1 << 16)
 _PIECE = 24
 """Bytes of a piece in the old form: offset and size, twelve each."""
 
-Pieces = list[tuple[int, int]]
+SparseMap = list[tuple[int, int]]
 """(offset in the file, bytes of data there)."""
 
 
 class SparseBody(Body):
     """A sparse file's content: zeros where its map has no data."""
 
-    def __init__(self, stream: BufferedIOBase, stored: int, size: int, pieces: Pieces) -> None:
+    def __init__(self, stream: BufferedIOBase, stored: int, size: int, pieces: SparseMap) -> None:
         super().__init__(stream, stored)
         self._at = 0
         self._pieces = [*((at, at + length) for at, length in pieces if length), (size, size)]
@@ -108,9 +108,9 @@ def open_body(
     return size, SparseBody(stream, stored, size, pieces)
 
 
-def _old(header: bytes, stream: BufferedIOBase) -> Pieces:
+def _old(header: bytes, stream: BufferedIOBase) -> SparseMap:
     """Return the pieces of the old form; each block says at its end whether another follows."""
-    pieces: Pieces = []
+    pieces: SparseMap = []
     fields, more = header[386:482], header[482]
     for _ in range(HEADER_LIMIT // BLOCK):
         for at in range(0, len(fields), _PIECE):

@@ -44,7 +44,7 @@ class LayerStep(NamedTuple):
     size: int = 0
 
 
-Notify = Callable[[LayerStep], None]
+LayerObserver = Callable[[LayerStep], None]
 
 
 def this_platform() -> oci.Platform:
@@ -67,7 +67,7 @@ def take(
     reference: str,
     source: oci.Source,
     platform: oci.Platform | None = None,
-    notify: Notify | None = None,
+    notify: LayerObserver | None = None,
     *,
     mend: bool = False,
 ) -> shelf.Image:
@@ -125,7 +125,9 @@ class _Kept:
 class _Taken:
     """One image on its way into the store."""
 
-    def __init__(self, store: str, source: oci.Source, notify: Notify, *, mend: bool) -> None:
+    def __init__(
+        self, store: str, source: oci.Source, notify: LayerObserver, *, mend: bool
+    ) -> None:
         self._source, self._notify, self._mend = source, notify, mend
         self._blobs, self._layers = Blobs(store), Layers(store)
 

@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 
-class Summary(NamedTuple):
+class TreeDigest(NamedTuple):
     """The digest of one or more trees, and the bytes of content in them."""
 
     digest: str
     size: int
 
 
-def summarize(roots: list[str]) -> Summary:
+def summarize(roots: list[str]) -> TreeDigest:
     """Return digest (sha256:…) and size of the trees below `roots`, lowest layer first.
 
     Raises OSError.
@@ -34,7 +34,7 @@ def summarize(roots: list[str]) -> Summary:
             size += row[5]
             whole.update(json.dumps(row, separators=(",", ":")).encode() + b"\n")
         whole.update(b"\n")
-    return Summary(f"sha256:{whole.hexdigest()}", size)
+    return TreeDigest(f"sha256:{whole.hexdigest()}", size)
 
 
 def listing(root: str) -> Iterator[list[Any]]:

@@ -21,7 +21,7 @@ _MOUNTED = ("rootfs", "lower")
 """In a container's directory, what only shows files that lie elsewhere."""
 
 
-class Row(NamedTuple):
+class UsageRow(NamedTuple):
     """One kind of thing."""
 
     kind: str
@@ -34,7 +34,7 @@ class Row(NamedTuple):
     """Bytes that would be free again without those that are not active."""
 
 
-def usage(store: str, in_use: Collection[str], names: Collection[str]) -> list[Row]:
+def usage(store: str, in_use: Collection[str], names: Collection[str]) -> list[UsageRow]:
     """Return what the store takes, by kind.
 
     `in_use` are the directories of the layers that containers have, `names` their images. Raises
@@ -57,7 +57,7 @@ def usage(store: str, in_use: Collection[str], names: Collection[str]) -> list[R
     ]  # fmt: skip
 
 
-def containers(directories: Mapping[str, bool]) -> Row:
+def containers(directories: Mapping[str, bool]) -> UsageRow:
     """Return what containers have written; `directories` says which of them have not ended."""
     sizes = {}
     for path in directories:
@@ -69,11 +69,11 @@ def containers(directories: Mapping[str, bool]) -> Row:
     return _row("Containers", sizes, [path for path, alive in directories.items() if alive])
 
 
-def _row(kind: str, sizes: Mapping[str, int], active: Collection[str]) -> Row:
+def _row(kind: str, sizes: Mapping[str, int], active: Collection[str]) -> UsageRow:
     """Return the row of these paths, of which those in `active` are needed."""
     free = sum(size for path, size in sizes.items() if path not in active)
     kept = sum(path in active for path in sizes)
-    return Row(kind, len(sizes), kept, sum(sizes.values()), free)
+    return UsageRow(kind, len(sizes), kept, sum(sizes.values()), free)
 
 
 def on_disk(path: str) -> int:

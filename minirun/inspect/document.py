@@ -139,7 +139,7 @@ class LimitFacts(TypedDict, total=False):
     cpuset: str | None
 
 
-class WantedUser(TypedDict):
+class ConfigUser(TypedDict):
     """config.json's process.user."""
 
     uid: int
@@ -147,7 +147,7 @@ class WantedUser(TypedDict):
     groups: list[int]
 
 
-class WantedSeccomp(TypedDict):
+class ConfigSeccomp(TypedDict):
     """A profile of system calls: its name, calls allowed by name, BPF instructions."""
 
     profile: str
@@ -155,15 +155,15 @@ class WantedSeccomp(TypedDict):
     instructions: int
 
 
-class Wanted(TypedDict):
+class ConfigFacts(TypedDict):
     """What config.json asks for."""
 
     namespaces: dict[str, str]
     """Kind → "new", or the path of the one to join."""
-    user: WantedUser
+    user: ConfigUser
     capabilities: dict[str, list[str]]
     noNewPrivileges: bool
-    seccomp: WantedSeccomp | None
+    seccomp: ConfigSeccomp | None
     readonly: bool
     layers: list[str]
     mounts: list[dict[str, Any]]
@@ -213,5 +213,5 @@ class Anatomy(TypedDict):
     gpus: dict[str, Any]
     """edits.json, as stage 5 wrote it."""
     stages: list[StageFacts]
-    wanted: Wanted
+    wanted: ConfigFacts
     differences: list[str]

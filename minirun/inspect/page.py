@@ -4,7 +4,7 @@ import textwrap
 from itertools import groupby
 from typing import Any
 
-from minirun.inspect.document import Anatomy, MountFacts, WantedSeccomp
+from minirun.inspect.document import Anatomy, ConfigSeccomp, MountFacts
 from minirun.show import text
 
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
@@ -128,7 +128,7 @@ def _rights(found: Anatomy) -> list[str]:
     return rows
 
 
-def _profile(asked: WantedSeccomp | None) -> str:
+def _profile(asked: ConfigSeccomp | None) -> str:
     if not asked:
         return ""
     allowed, instructions = asked["allowed"], asked["instructions"]

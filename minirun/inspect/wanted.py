@@ -8,12 +8,12 @@ from minirun.cgroups.reading import effective
 from minirun.cgroups.rules import DeviceRule, container_rules
 from minirun.core import state
 from minirun.core.container import Container
-from minirun.inspect.document import Anatomy, LimitFacts, NamespaceFacts, Wanted, WantedSeccomp
+from minirun.inspect.document import Anatomy, ConfigFacts, ConfigSeccomp, LimitFacts, NamespaceFacts
 from minirun.inspect.given import edits_of
 from minirun.oci.seccomp import profile as seccomp
 
 
-def wanted(container: Container) -> Wanted:
+def wanted(container: Container) -> ConfigFacts:
     """Return what config.json asks for, under the same keys as what the kernel says."""
     config = container.config
     process = config.process
@@ -45,7 +45,7 @@ def wanted(container: Container) -> Wanted:
     }
 
 
-def _profile(container: Container) -> WantedSeccomp | None:
+def _profile(container: Container) -> ConfigSeccomp | None:
     """Return what the profile of system calls is; None without one. Raises MinirunError."""
     profile = container.config.linux.get("seccomp")
     if not profile:
@@ -108,7 +108,7 @@ def _namespaces(asked: dict[str, str], found: dict[str, NamespaceFacts]) -> list
     return sentences
 
 
-def _rights(asked: Wanted, found: Anatomy) -> list[str]:
+def _rights(asked: ConfigFacts, found: Anatomy) -> list[str]:
     sentences = []
     if user := found["user"]:
         # the kernel tells ids as this process's user namespace has them

@@ -11,7 +11,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 
-from minirun.knowledge.source import GAP, REASON, REMARK, WARNING, Said, said
+from minirun.knowledge.source import GAP, REASON, REMARK, WARNING, MessageSource, said
 from minirun.knowledge.texts import ENGLISH, Topic, room, words
 
 PROGRAM = "minirun: "
@@ -41,10 +41,10 @@ def topic(line: str, language: str = ENGLISH) -> Topic | None:
     return replace(found, name=places[0][1], here=here)
 
 
-def recognize(text: str, *, ours: bool) -> list[tuple[Said, str]]:
+def recognize(text: str, *, ours: bool) -> list[tuple[MessageSource, str]]:
     """Return the places of the source that may say a text, with what they say: of all that fit,
     those with the most signs of their own."""
-    found: list[tuple[Said, str]] = []
+    found: list[tuple[MessageSource, str]] = []
     most = 0
     for size, bare, one, form in _forms():
         if found and size < most:
@@ -59,7 +59,7 @@ def recognize(text: str, *, ours: bool) -> list[tuple[Said, str]]:
 
 
 @cache
-def _forms() -> list[tuple[int, int, Said, str]]:
+def _forms() -> list[tuple[int, int, MessageSource, str]]:
     """Return every text that tells itself, the most telling first: its size without gaps, the
     letters that tell it without the program's name, its place, and itself."""
     rows = [
@@ -82,7 +82,7 @@ def is_telling(form: str, *, ours: bool = True) -> int:
     return letters if begun and letters >= _LETTERS_BARE and len(words) >= _WORDS_BARE else 0
 
 
-def kind_of(place: Said, form: str, language: str = ENGLISH) -> Topic | None:
+def kind_of(place: MessageSource, form: str, language: str = ENGLISH) -> Topic | None:
     """Return the topic of own.toml for a text of a place; None if no mark fits."""
     key = f"{place.module} {place.kind}: {form}"
     fitting = [

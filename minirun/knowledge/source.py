@@ -31,7 +31,7 @@ Names = dict[str, list[ast.expr]]
 
 
 @dataclass(frozen=True)
-class Said:
+class MessageSource:
     """One place of the source that says something on standard error."""
 
     kind: str
@@ -45,12 +45,12 @@ class Said:
 
 
 @cache
-def said() -> tuple[Said, ...]:
+def said() -> tuple[MessageSource, ...]:
     """Return every such place, in the order of the files."""
     sources = {path: path.read_text(encoding="utf-8") for path in sorted(_SOURCE.rglob("*.py"))}
     classes = _classes(sources.values())
     words = re.compile(rf"\b(?:{'|'.join(sorted(classes))}|visible)\b")
-    found: list[Said] = []
+    found: list[MessageSource] = []
     for path, source in sources.items():
         if words.search(source):
             module = path.relative_to(_SOURCE).with_suffix("").as_posix()
@@ -72,7 +72,7 @@ def _classes(sources: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _in_module(tree: ast.Module, module: str, classes: dict[str, str]) -> Iterator[Said]:
+def _in_module(tree: ast.Module, module: str, classes: dict[str, str]) -> Iterator[MessageSource]:
     inside: dict[ast.FunctionDef, list[ast.AST]] = {}
     imports: list[ast.ImportFrom] = []
     _sort(tree, [], inside, imports)
@@ -94,7 +94,7 @@ def _in_module(tree: ast.Module, module: str, classes: dict[str, str]) -> Iterat
                 texts = tuple(dict.fromkeys(_texts(call.args[0], names, deep=True)))
                 hint = _hint(call) if kind in classes else None
                 hints = _texts(hint, names) if hint else []
-                yield Said(kind, module, function.name, texts, tuple(hints))
+                yield MessageSource(kind, module, function.name, texts, tuple(hints))
 
 
 def _sort(

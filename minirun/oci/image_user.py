@@ -21,10 +21,10 @@ def in_layers(spec: str, layers: "Sequence[str]") -> User:
     """
     if not spec or spec in ("0", "0:0", "root"):
         return User(0, 0, (), "/root", "root")
-    return resolve_user(_Layers(layers), spec)
+    return resolve_user(_LayerFiles(layers), spec)
 
 
-class _Layers:
+class _LayerFiles:
     """What layers show together, as far as the files of users need it."""
 
     def __init__(self, layers: "Sequence[str]") -> None:

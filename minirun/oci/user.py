@@ -30,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    class Files(Protocol):
+    class FileReader(Protocol):
         """Where the two files are: a Root, or the layers of an image."""
 
         def read(self, path: str, limit: int, /) -> bytes:
@@ -57,7 +57,7 @@ class User(Record):
     """The name of the passwd entry; empty without one."""
 
 
-def resolve_user(root: "Files", spec: str) -> User:
+def resolve_user(root: "FileReader", spec: str) -> User:
     """Return the user that `spec` ("", uid, name, uid:gid, name:group) means in the image `root`.
 
     Raises MinirunError if a name is unknown, a number is out of range, or one of the two files
@@ -73,7 +73,7 @@ def resolve_user(root: "Files", spec: str) -> User:
     return user._replace(groups=_memberships(root, user.name))
 
 
-def _find_user(root: "Files", who: str, wanted: "int | None") -> "User | None":
+def _find_user(root: "FileReader", who: str, wanted: "int | None") -> "User | None":
     """Return the first entry with the id `wanted`, or, if that is None, with the name `who`.
 
     An id needs no entry.
@@ -87,7 +87,7 @@ def _find_user(root: "Files", who: str, wanted: "int | None") -> "User | None":
     return None if wanted is None else User(wanted, 0, (), "/", "")
 
 
-def _groups(root: "Files") -> "list[tuple[str, int, list[str]]]":
+def _groups(root: "FileReader") -> "list[tuple[str, int, list[str]]]":
     """Return (name, id, members) of each group."""
     return [
         (fields[0], gid, fields[3].split(","))
@@ -96,7 +96,7 @@ def _groups(root: "Files") -> "list[tuple[str, int, list[str]]]":
     ]
 
 
-def _find_group(root: "Files", which: str) -> int:
+def _find_group(root: "FileReader", which: str) -> int:
     """Return the id of the group `which`, a number or a name."""
     number = _number(which)
     if number is not None:
@@ -107,14 +107,14 @@ def _find_group(root: "Files", which: str) -> int:
     raise _unknown("group", which, "group")
 
 
-def _memberships(root: "Files", name: str) -> "tuple[int, ...]":
+def _memberships(root: "FileReader", name: str) -> "tuple[int, ...]":
     """Return the ids of the groups that list `name` as a member, each once."""
     if not name:
         return ()
     return tuple(dict.fromkeys(gid for _, gid, members in _groups(root) if name in members))
 
 
-def _lines(root: "Files", path: str, fields: int) -> "list[list[str]]":
+def _lines(root: "FileReader", path: str, fields: int) -> "list[list[str]]":
     """Return the lines of a colon-separated file, each as `fields` fields; a missing file is empty.
 
     Only a newline ends a line: str.splitlines would also split at U+0085, a form feed and others.

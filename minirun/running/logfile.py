@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minirun.running.output import Limits
+    from minirun.running.output import OutputLimits
 
 _LONGEST = 65536
 """Bytes: what is longer than that without a line's end is written as it is."""
@@ -25,7 +25,7 @@ _LONGEST = 65536
 class OutputLog:
     """The writer: the container's supervisor."""
 
-    def __init__(self, directory: str, limits: "Limits") -> None:
+    def __init__(self, directory: str, limits: "OutputLimits") -> None:
         self.path = f"{directory}/{OUTPUT}"
         self.limits = limits
         self.rest = {"stdout": b"", "stderr": b""}

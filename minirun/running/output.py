@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from minirun.running.logfile import OutputLog
 
 
-class Limits(Record):
+class OutputLimits(Record):
     """How much of the output is kept."""
 
     max_size: int = 20 << 20
@@ -36,7 +36,7 @@ class Streams:
         container: Container,
         interactive: bool,
         detach: bool,
-        log: "Limits | None" = None,
+        log: "OutputLimits | None" = None,
     ) -> None:
         """Open them. Raises OSError, and nothing is open then."""
         self.flows: list[tuple[int, int, int, str]] = []

@@ -26,7 +26,7 @@ class SupervisorOptions(Record):
     auto_remove: bool = False
     viewers: output.Viewers = output.Viewers()
     pid_file: str = ""
-    log: output.Limits = output.Limits()
+    log: output.OutputLimits = output.OutputLimits()
     """How much of its output is kept."""
     begin: "Callable[[Container], None] | None" = None
     """Called before stage 1, as soon as the log is open; its error ends the container."""

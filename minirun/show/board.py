@@ -5,7 +5,7 @@ from typing import Any
 
 from minirun.core.errors import UsageError
 from minirun.show import growing, html
-from minirun.show.changed import Change
+from minirun.show.changed import SnapshotChange
 from minirun.show.event import Event
 
 _FIRST = 20.0
@@ -25,7 +25,7 @@ class Board:
         self.stop = ""
         """Where the run is held, in words; "" if it goes on."""
         self.stage = 0
-        self.changes: list[Change] = []
+        self.changes: list[SnapshotChange] = []
         self.said = ""
         """The answer to the last button: text of the container, or of minirun."""
         self.over = False

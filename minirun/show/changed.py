@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 KINDS = ("namespaces", "processes", "nodes", "mounts", "rules", "files")
 
 
-class Change(NamedTuple):
+class SnapshotChange(NamedTuple):
     """What came and what went of one kind; a line each, as in a snapshot."""
 
     kind: str
@@ -23,7 +23,7 @@ class Change(NamedTuple):
     gone: list[str]
 
 
-def since(before: "Snapshot | None", now: "Snapshot") -> list[Change]:
+def since(before: "Snapshot | None", now: "Snapshot") -> list[SnapshotChange]:
     """Return what differs from the stop before (None: there was none); kinds that are equal do not
     appear."""
     found = []
@@ -33,7 +33,7 @@ def since(before: "Snapshot | None", now: "Snapshot") -> list[Change]:
         came = [line for line in new if line not in set(old) and not line.startswith("host:")]
         went = [line for line in old if line not in set(new)]
         if came or went:
-            found.append(Change(kind, came, _told(went)))
+            found.append(SnapshotChange(kind, came, _told(went)))
     return found
 
 

@@ -22,7 +22,7 @@ from minirun.show.narrate import Narrator
 from minirun.show.order import OPENED, Births
 from minirun.show.pattern import ANY
 from minirun.show.text import Row
-from minirun.show.until import Wish
+from minirun.show.until import StopPattern
 
 _SIGINT = 2
 _PATIENCE = 10.0
@@ -36,14 +36,14 @@ class Controller:
     """Holds the gates of a container's start, and opens them one by one as its face says."""
 
     def __init__(
-        self, settings: Settings, container_id: str, wish: Wish, runtime_pipe: int,
+        self, settings: Settings, container_id: str, awaited: StopPattern, runtime_pipe: int,
         *, every_event: bool = False,
     ) -> None:  # fmt: skip
-        """`wish`: shared with the run, see minirun.show.until; `runtime_pipe` ends with it."""
+        """`awaited`: shared with the run, see minirun.show.until; `runtime_pipe` ends with it."""
         self.settings = settings
         self.id = container_id
         self.directory = f"{settings.root}/{container_id}"
-        self.wish = wish
+        self.awaited = awaited
         self.runtime_pipe = runtime_pipe
         self.runtime = os.getppid()
         self.every_event = every_event
@@ -114,7 +114,7 @@ class Controller:
         """Take a snapshot at a boundary; then ask how to go on, until it is to go on."""
         at = gate.name
         waited_for = at == self.target or (at in BOUNDARIES and at == BOUNDARIES[-1])
-        asked = not self._wishes() or at == gates.EVERY_EVENT or waited_for
+        asked = not self._is_awaiting() or at == gates.EVERY_EVENT or waited_for
         if at in BOUNDARIES or asked:
             container = existing.load(self.settings, self.id)  # init and cgroup come in stage 1
             now = snapshot.take(container, at, self.pids)
@@ -125,7 +125,7 @@ class Controller:
         if self.running_on or not asked:
             return
         missed = self._missed(at)
-        self._wish("")
+        self._await("")
         before = self.stops[-1].snapshot if self.stops else None
         changes = changed.since(before, now)
         last = self.last.get(gate.pid)
@@ -156,7 +156,7 @@ class Controller:
                 return
             if key.name in ("next", "continue"):
                 self.running_on = key.name == "continue"
-                self._wish("" if self.running_on or not self.every_event else ANY)
+                self._await("" if self.running_on or not self.every_event else ANY)
                 if self.running_on or stop.at == BOUNDARIES[-1]:
                     face.ended()  # before the command writes
                 return
@@ -170,10 +170,10 @@ class Controller:
         boundary = known.boundary(words)
         if not boundary:
             known.check(words)
-            return self._wish(words)
+            return self._await(words)
         if self.has_passed(boundary):
             raise UsageError(f"{boundary} is over")
-        self._wish("")
+        self._await("")
         self.target = boundary
         return None
 
@@ -183,18 +183,18 @@ class Controller:
             self.taken[-1]["at"]
         )
 
-    def _wish(self, words: str) -> None:
+    def _await(self, words: str) -> None:
         self.target = ""
-        self.wish.set(words)
+        self.awaited.set(words)
 
-    def _wishes(self) -> bool:
+    def _is_awaiting(self) -> bool:
         """Return True if the run is to pass the boundaries between here and an event."""
-        pattern = self.wish.pattern()
+        pattern = self.awaited.pattern()
         return bool(self.target or (pattern and pattern.text != ANY))
 
     def _missed(self, at: str) -> str:
         """Return that the event which was waited for has not come; "" if it has, or none was."""
-        pattern = self.wish.pattern()
+        pattern = self.awaited.pattern()
         if at != BOUNDARIES[-1] or not pattern or pattern.text == ANY:
             return ""
         return f"no event was {pattern.text!r}; this is the last stop"

@@ -1,14 +1,14 @@
 """What changed since the last stop, as lines of the stepper's screen: as much as has room."""
 
 from minirun.show import text
-from minirun.show.changed import Change
+from minirun.show.changed import SnapshotChange
 
 _KEPT = "\0"
 """A blank at which no line is broken. No line has one: it is cleaned."""
 
 
 def lines(
-    changes: list[Change], words: dict[str, str], width: int, room: int, *, unicode: bool
+    changes: list[SnapshotChange], words: dict[str, str], width: int, room: int, *, unicode: bool
 ) -> list[list[tuple[str, str]]]:
     """Return at most `room` lines, each of (style, text); every kind has its share."""
     found = []
@@ -31,7 +31,7 @@ def _shares(counts: list[int], room: int) -> list[int]:
 
 
 def _change(
-    change: Change, share: int, words: dict[str, str], width: int, unicode: bool
+    change: SnapshotChange, share: int, words: dict[str, str], width: int, unicode: bool
 ) -> list[list[tuple[str, str]]]:
     label = words["points" if change.kind == "mounts" else change.kind]
     head = text.padded(f"  {label}", 14)
@@ -45,7 +45,9 @@ def _change(
     return shown[:share]
 
 
-def _flowing(change: Change, share: int, width: int, unicode: bool) -> list[list[tuple[str, str]]]:
+def _flowing(
+    change: SnapshotChange, share: int, width: int, unicode: bool
+) -> list[list[tuple[str, str]]]:
     """Return how many came and went, and as many names as have room in `share` lines."""
     found: list[list[tuple[str, str]]] = []
     for style, sign, items in (("new", "+", change.new), ("gone", "-", change.gone)):

@@ -9,7 +9,7 @@ from minirun.show import text
 
 if TYPE_CHECKING:
     from minirun.inspect.snapshot import Snapshot
-    from minirun.show.changed import Change
+    from minirun.show.changed import SnapshotChange
     from minirun.show.event import Event
     from minirun.show.keys import Key
     from minirun.show.text import Row
@@ -25,7 +25,7 @@ class Stop(NamedTuple):
     last: "Event | None"
     """The event before it, of the process that waits; None if there is none."""
     snapshot: "Snapshot"
-    changes: "list[Change]"
+    changes: "list[SnapshotChange]"
     """What is not as it was at the stop before."""
     number: int
     """1 for the first stop."""

@@ -28,7 +28,7 @@ _WIRES = 90
 _GPU = re.compile(r"/dev/nvidia\d+")
 
 
-class Node(NamedTuple):
+class FigureNode(NamedTuple):
     """A device node in a container; numbers and rule are "" where the log does not say them."""
 
     path: str
@@ -38,7 +38,7 @@ class Node(NamedTuple):
     """What the cgroup permits: "rw"."""
 
 
-class Holder(NamedTuple):
+class GpuContainer(NamedTuple):
     """A container that has GPUs."""
 
     name: str
@@ -46,25 +46,25 @@ class Holder(NamedTuple):
     """Their indices."""
     of: int
     """How many GPUs the host has."""
-    nodes: list[Node]
+    nodes: list[FigureNode]
     sharing: dict[str, list[str]]
     """GPU → the containers that had it when this one came."""
     simulated: bool
 
 
-def holders(recordings: list[Recording]) -> list[Holder]:
+def holders(recordings: list[Recording]) -> list[GpuContainer]:
     """Return the containers that got GPUs, in the order of the file."""
     return [found for each in recordings if (found := _holder(each))]
 
 
-def _holder(recording: Recording) -> Holder | None:
+def _holder(recording: Recording) -> GpuContainer | None:
     notes = {e.name: e.args for e in recording.events if e.actor == "cli" and e.kind == "note"}
     chosen = notes.get("gpus chosen", {})
     gpus, of = _words(chosen.get("gpus")), chosen.get("of")
     if not gpus:
         return None
     shared = [e.args for e in recording.events if e.name == "gpu shared"]
-    return Holder(
+    return GpuContainer(
         recording.id, gpus, of if isinstance(of, int) and 0 < of < 1000 else 0,
         _nodes(recording), {str(row.get("gpu")): _words(row.get("with")) for row in shared},
         recording.simulated,
@@ -75,7 +75,7 @@ def _words(value: object) -> list[str]:
     return [str(word) for word in value] if isinstance(value, (list, tuple)) else []
 
 
-def _nodes(recording: Recording) -> list[Node]:
+def _nodes(recording: Recording) -> list[FigureNode]:
     """Return what stage 5 made or bound in /dev, with the cgroup's rules."""
     rules = dict(chain.from_iterable(map(_rule, _rules(recording))))
     found = {}
@@ -85,7 +85,7 @@ def _nodes(recording: Recording) -> list[Node]:
             numbers = [str(event.args.get(key, "")) for key in ("major", "minor")]
             number = f"{event.args.get('kind')} {':'.join(numbers)}" if all(numbers) else ""
             number = number or next((key for key, (_, at) in rules.items() if at == path), "")
-            found[path] = Node(path, number, rules.get(number, ("", ""))[0])
+            found[path] = FigureNode(path, number, rules.get(number, ("", ""))[0])
     return sorted(found.values(), key=lambda node: not _GPU.fullmatch(node.path))
 
 
@@ -118,11 +118,11 @@ def document(recordings: list[Recording]) -> str:
     found = holders(recordings)
     if not found:
         raise StateError("no container of this recording has a GPU", "minirun replay figure-1", 1)
-    return _Picture(found).draw()
+    return _Figure1(found).draw()
 
 
-class _Picture:
-    def __init__(self, found: list[Holder]) -> None:
+class _Figure1:
+    def __init__(self, found: list[GpuContainer]) -> None:
         self.found = found
         count = max(holder.of for holder in found)
         indices = [str(number) for number in range(count)]

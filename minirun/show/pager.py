@@ -5,7 +5,7 @@ from minirun.show.frame import Line
 from minirun.show.frame import keys as frame_keys
 
 
-class Page:
+class Pager:
     """A title, lines, and which of them stands at the top."""
 
     def __init__(self, title: str, content: str) -> None:

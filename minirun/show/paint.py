@@ -18,9 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Rows = list[text.Row]
-    Paint = Callable[[Rows], str]
-    Layout = Callable[[Rows], list[tuple[text.Row | None, lanes.Pieces]]]
+    Paint = Callable[[list[text.Row]], str]
+    RowLayout = Callable[[list[text.Row]], list[tuple[text.Row | None, lanes.Pieces]]]
     """Each row (None: a header), and its pieces: (column's name, text)."""
 
 _COLOURS = {"runtime": "36", "init": "32", "hook": "33", "cli": "35"}
@@ -44,7 +43,7 @@ def painter(out_fd: int, style: str = "lanes", *, full: "bool | None" = None) ->
         return lambda rows: "".join(plain.sentence(row, unicode) + end for row in rows)
     room = max(width(out_fd), 40)
     drawn = lanes.Lanes(room, unicode)
-    layouts: dict[str, Layout] = {"lanes": drawn.draw, "summary": _summary(room, unicode)}
+    layouts: dict[str, RowLayout] = {"lanes": drawn.draw, "summary": _summary(room, unicode)}
     paint = layouts.get(style) or _listing(room, unicode, full)
     is_dumb = os.environ.get("TERM", "dumb") == "dumb" or bool(os.environ.get("NO_COLOR"))
     if terminal and unicode and not is_dumb:
@@ -68,17 +67,17 @@ def width(out_fd: int) -> int:
     return columns or text.WIDTH
 
 
-def _listing(width: int, unicode: bool, full: bool) -> "Layout":
+def _listing(width: int, unicode: bool, full: bool) -> "RowLayout":
     return lambda rows: [
         (row, text.columns(row, width, unicode=unicode, full=full)) for row in rows
     ]
 
 
-def _summary(width: int, unicode: bool) -> "Layout":
+def _summary(width: int, unicode: bool) -> "RowLayout":
     return lambda rows: [(row, summary.pieces(row, width, unicode=unicode)) for row in rows]
 
 
-def _colourful(lay_out: "Layout", end: str) -> "Paint":
+def _colourful(lay_out: "RowLayout", end: str) -> "Paint":
     def line(row: "text.Row | None", pieces: "lanes.Pieces") -> str:
         styled = ((part, _style(name, row)) for name, part in pieces)
         return "".join(

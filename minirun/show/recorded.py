@@ -59,7 +59,7 @@ def listing(settings: Settings, last: int, images: "list[ImageDetails]") -> str:
     return table(_without_idle_columns([_HEAD, *rows])) + said
 
 
-class Failure(NamedTuple):
+class FailedStart(NamedTuple):
     """A start that failed."""
 
     when: float
@@ -69,7 +69,7 @@ class Failure(NamedTuple):
     error: str
 
 
-def last_failure(settings: Settings) -> Failure | None:
+def last_failure(settings: Settings) -> FailedStart | None:
     """Return the newest start that failed, below the known state roots; None without any."""
     found = [log for root in roots.known(settings) for log in find.logs(root)]
     for log in sorted(found, key=lambda log: -log.when):
@@ -79,7 +79,7 @@ def last_failure(settings: Settings) -> Failure | None:
             continue
         for stage in stages:
             if stage.error:
-                return Failure(log.when, log.id, stage.number, stage.error)
+                return FailedStart(log.when, log.id, stage.number, stage.error)
     return None
 
 

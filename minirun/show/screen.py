@@ -12,13 +12,13 @@ from typing import Any
 from minirun import knowledge
 from minirun.knowledge import language
 from minirun.show import anatomy, frame, keys, paint, text
-from minirun.show.changed import Change
+from minirun.show.changed import SnapshotChange
 from minirun.show.controller import Controller
 from minirun.show.event import Event
 from minirun.show.face import Stop
 from minirun.show.frame import View
 from minirun.show.order import is_birth
-from minirun.show.pager import Page
+from minirun.show.pager import Pager
 from minirun.show.tty import Tty
 
 _MOST_ROWS = 200
@@ -43,7 +43,7 @@ class Screen:
             knowledge.words(self.spoken)["screen"], _titles(self.spoken), self.unicode, large=large
         )
         self.rows: deque[text.Row] = deque(maxlen=_MOST_ROWS)
-        self.page: Page | None = None
+        self.page: Pager | None = None
         self.back = 0
         self.over = False
         self._enter()
@@ -145,7 +145,7 @@ class Screen:
                 self._set(message="" if note else self.view.message)
                 return typed
 
-    def _turn(self, typed: str, page: Page) -> None:
+    def _turn(self, typed: str, page: Pager) -> None:
         if typed in ("q", "escape", "i"):
             self.page = None
         elif typed == "/":
@@ -182,16 +182,16 @@ class Screen:
         words, width = self.view.words, self.terminal.size()[0]
         if key.name == "inspect":
             content = changes_text(stop.changes, words) + anatomy.page(stop.snapshot, width)
-            self.page = Page(frame.where_of(self.view), content)
+            self.page = Pager(frame.where_of(self.view), content)
         elif key.name == "why":
             content = anatomy.why(stop.gate, stop.last, self.spoken, width)
-            self.page = Page(frame.where_of(self.view), content)
+            self.page = Pager(frame.where_of(self.view), content)
         elif key.name == "back":
             earlier = self.controller.earlier(self.back, stop.at)
             if not earlier:
                 return self.say(words["none"])
             title = words["recorded"].format(at=earlier["at"])
-            self.page = Page(title, anatomy.page(earlier, width))
+            self.page = Pager(title, anatomy.page(earlier, width))
         elif key.name == "shell":
             self._shell(key.argument)
         return None
@@ -202,7 +202,7 @@ class Screen:
         if command:
             output = self.controller.command(command)
             lines = [text.clean(line) for line in output.text.expandtabs().splitlines()]
-            self.page = Page(f"# {command}", "\n".join(lines))
+            self.page = Pager(f"# {command}", "\n".join(lines))
             return None
         self.terminal.leave()
         self.on_screen(False)
@@ -218,7 +218,7 @@ def _titles(spoken: str) -> dict[int, str]:
     return {number: topic.title for number, topic in found.items() if topic}
 
 
-def changes_text(changes: list[Change], words: dict[str, str]) -> str:
+def changes_text(changes: list[SnapshotChange], words: dict[str, str]) -> str:
     """Return all that changed since the last stop, a line each."""
     found = [f"{words['changed']}:"] + ([] if changes else [f"  {words['nothing']}"])
     for change in changes:

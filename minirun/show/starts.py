@@ -31,7 +31,7 @@ _WIDTH, _IN = 96, " " * 6
 _ACTORS = ("runtime", "init", "hook", "cli")
 
 
-class Change(NamedTuple):
+class StartDifference(NamedTuple):
     """What one of two starts did, in a row, at one place of a stage: events of either."""
 
     stage: int
@@ -45,7 +45,7 @@ class Change(NamedTuple):
         return (0, self.first), (1, self.second)
 
 
-def compare(first: Recording, second: Recording) -> list[Change]:
+def compare(first: Recording, second: Recording) -> list[StartDifference]:
     """Return the differences of two starts, in the order of stages; none if both did the same."""
     if unlike.program(first) != unlike.program(second):
         return _unlike(first, second)
@@ -54,7 +54,7 @@ def compare(first: Recording, second: Recording) -> list[Change]:
     return [change for key in keys for change in _changes(key, one, other)]
 
 
-def _unlike(first: Recording, second: Recording) -> list[Change]:
+def _unlike(first: Recording, second: Recording) -> list[StartDifference]:
     """Return what each of two programs did that the other did not, a change for each actor."""
     one: dict[tuple[int, str], list[Event]] = {}
     other: dict[tuple[int, str], list[Event]] = {}
@@ -65,7 +65,7 @@ def _unlike(first: Recording, second: Recording) -> list[Change]:
     for key in sorted({*one, *other}, key=lambda key: (key[0], _order(key[1]))):
         mine, theirs = one.get(key, []), other.get(key, [])
         own = unlike.only(mine, theirs, first, second), unlike.only(theirs, mine, second, first)
-        changes += [Change(*key, *own)] if any(own) else []
+        changes += [StartDifference(*key, *own)] if any(own) else []
     return changes
 
 
@@ -100,14 +100,16 @@ def _compared(event: Event, container_id: str) -> str:
     return _NUMBERS.sub(r"\1N", said)
 
 
-def _changes(key: tuple[int, str], one: Acts, other: Acts) -> Iterator[Change]:
+def _changes(key: tuple[int, str], one: Acts, other: Acts) -> Iterator[StartDifference]:
     before, after = one.get(key, []), other.get(key, [])
     matcher = SequenceMatcher(
         None, [said for said, _ in before], [said for said, _ in after], autojunk=False
     )
     for how, a, b, c, d in matcher.get_opcodes():
         if how != "equal":
-            yield Change(*key, [event for _, event in before[a:b]], [e for _, e in after[c:d]])
+            yield StartDifference(
+                *key, [event for _, event in before[a:b]], [e for _, e in after[c:d]]
+            )
 
 
 def page(first: Recording, second: Recording, language: str = "en") -> str:
@@ -149,7 +151,7 @@ def by_reason(
         yield topic, [event for _, event in each]
 
 
-def same(first: Recording, second: Recording, changes: list[Change]) -> int:
+def same(first: Recording, second: Recording, changes: list[StartDifference]) -> int:
     """Return how many events of the first start the second has too."""
     if unlike.program(first) != unlike.program(second):
         acts = len(list(unlike.acts(first, _LAST)))

@@ -12,14 +12,14 @@ from minirun.knowledge.texts import Phrases, Topic
 from minirun.show import starts, text
 from minirun.show.event import Event
 from minirun.show.recording import Recording
-from minirun.show.starts import Change
+from minirun.show.starts import StartDifference
 
 
 class Pair(NamedTuple):
     """Two starts on one axis, and their differences."""
 
     recordings: list[Recording]
-    changes: list[Change]
+    changes: list[StartDifference]
 
     def section(self, say: Phrases) -> str:
         """Return the differences as HTML, stage by stage: each entry is a link to its event."""

@@ -14,7 +14,7 @@ from minirun.show.lines import Lines
 from minirun.show.piped import Piped
 from minirun.show.screen import Screen
 from minirun.show.tty import Tty
-from minirun.show.until import Wish
+from minirun.show.until import StopPattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def run(
-    settings: Settings, container_id: str, options: "ViewOptions", wish: Wish, pipe: int
+    settings: Settings, container_id: str, options: "ViewOptions", awaited: StopPattern, pipe: int
 ) -> None:
     """Be the stepper of a container, in a process of its own; open every gate at the end."""
     every = options.step == gates.EVERY_EVENT
-    controller = Controller(settings, container_id, wish, pipe, every_event=every)
+    controller = Controller(settings, container_id, awaited, pipe, every_event=every)
     try:
         level = "syscalls" if every else "stages"
         if not options.step:  # --snapshots alone: no key is asked for
@@ -67,7 +67,7 @@ def _face(controller: Controller, options: "ViewOptions") -> Face:
         show = options.show and not options.late
         return Lines(controller, chooser, show=show, style=options.style)
     terminal = Tty(keyboard, 2, pipe)
-    face = Screen(controller, terminal, None, controller.wish.mark, large=options.large)
+    face = Screen(controller, terminal, None, controller.awaited.mark, large=options.large)
     if options.script:
         face.chooser = keys.Script(
             played, face.wait, passed=controller.has_passed, keyboard=keyboard == 0,

@@ -8,12 +8,12 @@ from minirun.core.container import Container
 from minirun.core.settings import BOUNDARIES
 from minirun.show import keys, tty
 from minirun.show.pattern import ANY
-from minirun.show.until import SteppedGates, Wish
+from minirun.show.until import SteppedGates, StopPattern
 from minirun.show.viewers import LogViewers, ViewOptions
 
 
 class SteppedViewers(LogViewers):
-    """The stepper holds the gates: each boundary, and each event that it wishes to stop after."""
+    """The stepper holds the gates: each boundary, and each event that it is to stop after."""
 
     def __init__(self, options: ViewOptions) -> None:
         """Raises UsageError for a script's mistakes, before anything is made; OSError."""
@@ -21,7 +21,7 @@ class SteppedViewers(LogViewers):
         if options.script:
             keys.read_script(options.script)
         self.before = tty.attributes(0) if options.screen else None
-        self.wish = Wish(ANY if options.step == gates.EVERY_EVENT else "")
+        self.awaited = StopPattern(ANY if options.step == gates.EVERY_EVENT else "")
 
     def start(self, container: Container) -> None:
         """Start the stepper, and what writes --log as text. Raises OSError."""
@@ -29,7 +29,7 @@ class SteppedViewers(LogViewers):
         def step(over: int) -> None:
             from minirun.show import step
 
-            step.run(container.settings, container.id, self.options, self.wish, over)
+            step.run(container.settings, container.id, self.options, self.awaited, over)
 
         self.fork("minirun:step", step)
         self.gate = BOUNDARIES
@@ -38,12 +38,12 @@ class SteppedViewers(LogViewers):
     def finish(self) -> None:
         """Wait until the stepper has ended; put the screen back if it could not."""
         super().finish()
-        if self.wish.marked():
-            self.wish.mark(False)
+        if self.awaited.marked():
+            self.awaited.mark(False)
             tty.restore(0, 2, self.before)
 
     def gates(self, directory: str, stops: "tuple[str, ...]") -> gates.Gates:
         """Return the gates. Raises UsageError, OSError."""
         if not self.options.step:
             return gates.Gates(directory, stops)
-        return SteppedGates(directory, stops, self.wish)
+        return SteppedGates(directory, stops, self.awaited)

@@ -23,19 +23,19 @@ from minirun.show.axis import began
 from minirun.show.event import Event
 from minirun.show.recording import Recording, unheld
 
-Entry = dict[str, Any]
+TraceObject = dict[str, Any]
 _MESSAGE_WIDTH = 1.0
 _SLICES = ("begin", "syscall", "message")
 
 
-def document(recordings: list[Recording]) -> Entry:
+def document(recordings: list[Recording]) -> TraceObject:
     """Return the trace of `recordings` as one JSON object.
 
     Times count from the first event, and leave out gates: see minirun.show.recording.unheld.
     """
     recordings = unheld(recordings)
     start = min(_began(event) for recording in recordings for event in recording.events)
-    entries: list[Entry] = []
+    entries: list[TraceObject] = []
     for number, recording in enumerate(recordings, 1):
         entries += _Container(recording, number, start).entries()
     simulated = [recording.id for recording in recordings if recording.simulated]
@@ -54,9 +54,9 @@ class _Container:
         self.flows = 0
         self.vpids = _vpids(recording.events)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[TraceObject]:
         """Return all of it: stages first, so that each lies below its system calls."""
-        found: list[Entry] = []
+        found: list[TraceObject] = []
         begun: dict[int, Event] = {}
         for event in self.recording.events:
             self._thread(event)
@@ -75,11 +75,11 @@ class _Container:
         key = (event.actor, event.pid)
         return self.threads.setdefault(key, len(self.threads) + 1)
 
-    def _at(self, event: Event, nanoseconds: int) -> Entry:
+    def _at(self, event: Event, nanoseconds: int) -> TraceObject:
         place = {"pid": self.number, "tid": self._thread(event)}
         return {**place, "ts": (nanoseconds - self.start) / 1000}
 
-    def _stage(self, begin: Event, end: Event) -> Entry:
+    def _stage(self, begin: Event, end: Event) -> TraceObject:
         error = end.args.get("error") if end.ret else None
         args = self._attributes(begin) | ({"error.message": str(error)} if error else {})
         what = text.stages(observed=begin.observed).get(begin.stage, begin.name)
@@ -89,12 +89,12 @@ class _Container:
         return {"ph": "X", "cat": "stage", "name": name, "dur": dur, "args": args,
                 **self._at(begin, begin.t)}  # fmt: skip
 
-    def _cut_off(self, begin: Event) -> Entry:
+    def _cut_off(self, begin: Event) -> TraceObject:
         """Return a stage that never ended: B without its E, which a viewer draws to the end."""
         return {"ph": "B", "cat": "stage", "name": f"{begin.stage} {begin.name}",
                 "args": self._attributes(begin), **self._at(begin, begin.t)}  # fmt: skip
 
-    def _entry(self, event: Event) -> list[Entry]:
+    def _entry(self, event: Event) -> list[TraceObject]:
         kind, args = event.kind, self._attributes(event)
         common = {"cat": kind, "name": event.name, "args": args}
         if kind == "message":
@@ -107,7 +107,7 @@ class _Container:
             return [call, *(self._flow(event, "init") if born else [])]
         return [{"ph": "i", "s": "t", **common, **self._at(event, event.t)}]
 
-    def _flow(self, event: Event, to: str) -> list[Entry]:
+    def _flow(self, event: Event, to: str) -> list[TraceObject]:
         """Return an arrow to the next slice of `to`, if there is one: a message, or init's birth.
 
         An end without "bp" binds to what begins after it on its thread: the log does not tell when
@@ -125,8 +125,8 @@ class _Container:
         return [{"ph": "s", **flow, **tail},
                 {"ph": "f", **flow, **tail, "tid": self._thread(reached)}]  # fmt: skip
 
-    def _attributes(self, event: Event) -> Entry:
-        found: Entry = {"container.id": self.recording.id, "process.pid": event.pid}
+    def _attributes(self, event: Event) -> TraceObject:
+        found: TraceObject = {"container.id": self.recording.id, "process.pid": event.pid}
         if event.pid in self.vpids:
             found["process.vpid"] = self.vpids[event.pid]
         found |= {"minirun.actor": event.actor, "minirun.stage": event.stage}
@@ -140,10 +140,10 @@ class _Container:
             found["minirun.return"] = event.ret
         return found | {f"minirun.args.{key}": value for key, value in event.args.items()}
 
-    def _names(self) -> list[Entry]:
+    def _names(self) -> list[TraceObject]:
         """Return the names and the order of this process and its threads."""
         mark = " (GPUs SIMULATED)" if self.recording.simulated else ""
-        rows: list[tuple[int, str, Entry]] = [
+        rows: list[tuple[int, str, TraceObject]] = [
             (0, "process_name", {"name": f"container {self.recording.id}{mark}"}),
             (0, "process_sort_index", {"sort_index": self.number}),
         ]

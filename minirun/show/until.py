@@ -12,7 +12,7 @@ from minirun.core import events, gates
 from minirun.show.pattern import Pattern
 
 
-class Wish:
+class StopPattern:
     """The pattern that stands now, in a page that processes share from their fork on."""
 
     def __init__(self, text: str = "") -> None:
@@ -47,15 +47,15 @@ class Wish:
 
 
 class SteppedGates(gates.Gates):
-    """Gates that a process waits at after an event only if it is the one that is wished for."""
+    """Gates that a process waits at after an event only if the pattern matches it."""
 
-    def __init__(self, directory: str, stops: "tuple[str, ...]", wish: Wish) -> None:
+    def __init__(self, directory: str, stops: "tuple[str, ...]", awaited: StopPattern) -> None:
         super().__init__(directory, stops)
-        self.wish = wish
+        self.awaited = awaited
         events.observer = self.wait_after
 
     def wait_after(self, kind: str, name: str, args: "dict[str, object]") -> None:
         """Wait after an event."""
-        pattern = self.wish.pattern()
+        pattern = self.awaited.pattern()
         if gates.EVERY_EVENT in self.stops or (pattern and pattern.matches(name, args)):
             super().wait_after(kind, name, args)

@@ -30,7 +30,15 @@ def test_it_imports_nothing_and_takes_no_time() -> None:
 
 
 def test_its_names_come_when_they_are_asked_for() -> None:
-    for name in ("Container", "DeviceDiff", "Namespaces", "Timeline", "run", "replay", "can_run"):
+    for name in (
+        "Container",
+        "DeviceDiff",
+        "Namespaces",
+        "Timeline",
+        "run",
+        "replay",
+        "can_run",
+    ):
         assert name in dir(minirun)
         assert getattr(minirun, name).__module__.startswith("minirun.api.")
     with pytest.raises(AttributeError, match="module 'minirun' has no attribute 'nosuch'"):

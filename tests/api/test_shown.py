@@ -3,7 +3,7 @@
 import pytest
 
 from minirun.api import DeviceDiff, Namespaces, Result, Table, Timeline, predict
-from minirun.api.devices import Change
+from minirun.api.devices import ListChange
 from minirun.api.drawing import Drawing
 from minirun.show.recording import parse
 
@@ -14,8 +14,8 @@ HOSTILE = "\x1b[2J<script>alert(1)</script>\n한글"
     "shown",
     [
         Table(("a", HOSTILE), [(HOSTILE, "b")], HOSTILE),
-        DeviceDiff(Change((f"c 1:2 /dev/{HOSTILE}",)), Change(), Change((HOSTILE,)), simulated=True,
-                   source="snapshots"),
+        DeviceDiff(ListChange((f"c 1:2 /dev/{HOSTILE}",)), ListChange(), ListChange((HOSTILE,)),
+                   simulated=True, source="snapshots"),
         Namespaces({"mnt": 1}, HOSTILE),
         Namespaces({"mnt": 1}, HOSTILE).compare(Namespaces({"mnt": 2}, HOSTILE)),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 from minirun.image import recipe
 from minirun.image import store as shelf
-from minirun.image.made import Made, source_of, workshop
+from minirun.image.made import NewImage, source_of, workshop
 from minirun.image.pack import pack_tree
 from minirun.image.recipe.bootstrap import os_release
 from minirun.image.take import take
@@ -32,7 +32,7 @@ def make(
         tree.chmod(0o755)
         fill(tree)
         pack_tree(str(tree), layer)
-        made = Made("made by a test", 0, "a test", config, layer=layer)
+        made = NewImage("made by a test", 0, "a test", config, layer=layer)
         return take(str(store), reference, source_of(made))
 
 

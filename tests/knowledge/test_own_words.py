@@ -15,7 +15,7 @@ from conftest import Program
 from minirun import knowledge
 from minirun.core.errors import _GENERAL, HINTS
 from minirun.knowledge import own, source
-from minirun.knowledge.source import GAP, REASON, WARNING, Said
+from minirun.knowledge.source import GAP, REASON, WARNING, MessageSource
 from minirun.knowledge.texts import AROUND, room
 
 SOURCE = Path(package.__file__).parent
@@ -23,13 +23,13 @@ TEXTS = [(one, form) for one in source.said() for form in one.texts]
 PASSED_ON = Path(__file__).parents[1] / "data" / "passed-on.txt"
 
 
-def line(one: Said, form: str) -> str:
+def line(one: MessageSource, form: str) -> str:
     """A line as the program prints it, with x7 for each part that only the event knows."""
     before = "warning: " if one.kind == WARNING else "/x/y: " if one.kind == REASON else ""
     return f"minirun: {before}{form.replace(GAP, 'x7')}"
 
 
-def passes_on(one: Said, form: str = "") -> bool:
+def passes_on(one: MessageSource, form: str = "") -> bool:
     """Return True if a text has no words of its own, or too few: the words are another's."""
     return not form or not own.is_telling(form)
 
@@ -81,7 +81,7 @@ def test_which_texts_only_pass_on_the_words_of_another() -> None:
 
 
 def test_a_text_of_a_new_room_would_not_be_known() -> None:
-    new = Said("ImageError", "newroom/things", "f", ("the thing {…} is not a thing",), ())
+    new = MessageSource("ImageError", "newroom/things", "f", ("the thing {…} is not a thing",), ())
     assert own.kind_of(new, new.texts[0]) is None
     assert not knowledge.troubles("minirun: qq zz is no thing of this program") or (
         knowledge.troubles("minirun: qq zz is no thing of this program")[0].kind == AROUND

@@ -16,7 +16,7 @@ import pytest
 
 import minirun as package
 from conftest import STORE, Program, skip, wait_until
-from minirun.api.course.lesson import Lesson, Said
+from minirun.api.course.lesson import CellOutput, Lesson
 from minirun.api.course.text import key_of, load
 from minirun.api.launch import Able
 from minirun.knowledge.texts import lesson as word_of
@@ -353,7 +353,7 @@ def test_what_was_not_recorded_gets_no_reason(name: str, language: str) -> None:
         assert truth in given
         for key in [*given, "", "cat: error: No such file or directory"]:
             lesson.question(number, answer=1)
-            verdict = lesson.answer(number, Said(f"before\n{key}\n"))
+            verdict = lesson.answer(number, CellOutput(f"before\n{key}\n"))
             if key == truth:
                 assert verdict.word in (word_of("right", language), word_of("wrong", language))
                 continue
@@ -412,7 +412,7 @@ def test_no_mark_of_markdown_is_shown(name: str, language: str) -> None:
         shown = [
             *asked.choices,
             asked.question,
-            lesson.answer(number, Said(text.happened[number])).why,
+            lesson.answer(number, CellOutput(text.happened[number])).why,
         ]
         marked = re.compile(r"\*[^\s*/][^*]*\*|`")
         code = "".join(re.findall(r"`[^`]+`", question.why + "".join(question.choices)))

@@ -149,11 +149,11 @@ class Bare:
         return int(done.stdout.split()[0]) / 1024 if done.stdout else 0.0
 
 
-def _archive(suite: str, place: str) -> bootstrap.Ready:
+def _archive(suite: str, place: str) -> bootstrap.BootstrapPlan:
     """Where a release's packages come from; `place` is a folder for the keys of Ubuntu's."""
     if suite not in UBUNTUS:
         sources = aptsources.read(bootstrap.os_release("/").get("VERSION_CODENAME", ""))
-        return bootstrap.Ready(sources, "", 0, place)
+        return bootstrap.BootstrapPlan(sources, "", 0, place)
     recipe = text.load("ubuntu").packages
     stanzas = recipe.sources.replace(recipe.suite, suite).replace(": main", ": main universe")
     return bootstrap.prepare(recipe._replace(suite=suite, sources=stanzas), place)

@@ -15,7 +15,7 @@ from minirun.show import changed, differences
 from minirun.show.controller import Controller
 from minirun.show.inside import MOST_OUTPUT
 from minirun.show.text import display_width
-from minirun.show.until import Wish
+from minirun.show.until import StopPattern
 from show.terminal import Start, Terminal
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
@@ -301,7 +301,7 @@ def test_a_command_in_the_container_has_an_end(minirun: Program) -> None:
     minirun("run", "-d", "--name", "asked", "busybox", "sleep", "60")
     pid = json.loads(minirun("state", "asked").stdout)["pid"]
     settings = Settings(str(minirun.root), STORE, root_is_named=True)
-    asking = Controller(settings, "asked", Wish(), -1)
+    asking = Controller(settings, "asked", StopPattern(), -1)
     assert asking.command("true").status == 125
     asking.pids["init"] = pid
     done = asking.command("echo $((6*7)); echo no >&2; exit 3")
@@ -358,9 +358,9 @@ def test_changes_in_any_room(room: int, width: int) -> None:
     """Never more lines than there is room for; every kind has one; all of it if it fits."""
     names = [f"/dev/thing{n} c 1:{n}" for n in range(9)]
     changes = [
-        changed.Change("nodes", ["/dev/nvidia0 c 195:0", *names], []),
-        changed.Change("mounts", [], ["/sys/fs/cgroup cgroup", "20 mounts of the host"]),
-        changed.Change("rules", ["c 195:0 rw"], ["c 1:1 rw"]),
+        changed.SnapshotChange("nodes", ["/dev/nvidia0 c 195:0", *names], []),
+        changed.SnapshotChange("mounts", [], ["/sys/fs/cgroup cgroup", "20 mounts of the host"]),
+        changed.SnapshotChange("rules", ["c 195:0 rw"], ["c 1:1 rw"]),
     ]
     words = {"nodes": "nodes", "points": "mounts", "rules": "rules"}
     drawn = differences.lines(changes, words, width, room, unicode=True)

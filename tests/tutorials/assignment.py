@@ -18,8 +18,8 @@ import nbformat
 
 from minirun.core.settings import Settings
 from minirun.teach.lab import catalogue
-from minirun.teach.lab.catalogue import Lab
-from minirun.teach.lab.folder import Folder
+from minirun.teach.lab.catalogue import LabTexts
+from minirun.teach.lab.folder import LabFolder
 from tutorials.notebooks import LANGUAGES, ROOT
 
 COURSE = ROOT / "build" / "assignment"
@@ -40,7 +40,7 @@ def main() -> int:
     return 0
 
 
-def write(course: Path, language: str, labs: "list[Lab]") -> None:
+def write(course: Path, language: str, labs: "list[LabTexts]") -> None:
     """Write the notebooks with their solutions: one for each lesson."""
     folder = course / "source" / f"labs-{language}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def release(course: Path, language: str) -> None:
     subprocess.run(program, cwd=course, env=env, check=True, capture_output=True)
 
 
-def notebook(lesson: str, language: str, labs: "list[Lab]") -> Any:
+def notebook(lesson: str, language: str, labs: "list[LabTexts]") -> Any:
     """Return a lesson's labs as a notebook with nbgrader's tags."""
     cells = [
         nbformat.v4.new_markdown_cell(f"# {lesson}\n\n{_HEAD[language]}"),
@@ -71,10 +71,10 @@ def notebook(lesson: str, language: str, labs: "list[Lab]") -> Any:
     return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
 
 
-def _cells(lab: Lab, language: str) -> "list[Any]":
+def _cells(lab: LabTexts, language: str) -> "list[Any]":
     """Return what is said, the start, the place for the solution, its test, and the end."""
     name = lab.name
-    mended = Folder(name, Settings()).solution().read_text()
+    mended = LabFolder(name, Settings()).solution().read_text()
     solution = f'### BEGIN SOLUTION\nlab.mend(r"""\n{mended}""")\n### END SOLUTION'
     start = f'lab = minirun.lab("{name}", "{language}", graded=True)\nprint(lab.start())'
     return [

@@ -91,7 +91,7 @@ def test_the_students_version_has_no_solution(course: Path) -> None:
 
 
 @pytest.mark.parametrize("lab", catalogue.labs("ko"), ids=lambda lab: lab.name)
-def test_every_lab_has_its_cells(lab: catalogue.Lab) -> None:
+def test_every_lab_has_its_cells(lab: catalogue.LabTexts) -> None:
     cells = assignment.notebook(lab.lesson, "ko", [lab]).cells
     tags = [cell.metadata["nbgrader"] for cell in cells if cell.cell_type == "code"]
     assert [tag["grade"] for tag in tags] == [False, False, False, True, False]

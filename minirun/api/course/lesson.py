@@ -15,7 +15,7 @@ from minirun.knowledge import texts
 from minirun.show.text import clean
 
 
-class Said(Shown):
+class CellOutput(Shown):
     """What the commands of a cell have printed."""
 
     def __init__(self, text: str, status: int = 0, mark: str = "") -> None:
@@ -63,26 +63,26 @@ class Lesson(Shown):
         """
         return Lab(name, self._language)
 
-    def shell(self, commands: str) -> Said:
+    def shell(self, commands: str) -> CellOutput:
         """Run the commands in the lesson's shell, or show what they printed when recorded.
 
         Raises UsageError if they can't be run here and were not recorded.
         """
         if self.live:
-            return Said(*self._shell().run(commands))
+            return CellOutput(*self._shell().run(commands))
         said = self._text.said.get(commands.strip())
         if said is None:
             raise UsageError(self._word("changed", reason=self.live.reason))
-        return Said(said, mark=self._word("mark", system=self._text.system))
+        return CellOutput(said, mark=self._word("mark", system=self._text.system))
 
-    def answer(self, number: int, said: Said) -> Verdict:
+    def answer(self, number: int, output: CellOutput) -> Verdict:
         """Compare the prediction with what happened: the last line that the commands printed.
 
         If it is another than when the lesson was recorded (a cell before it was left out, or the
         machine is another), the lesson's reason may not hold: the verdict says so, without one.
         """
         found = self._question(number)
-        key = last_line(said.text)
+        key = last_line(output.text)
         happened = plain(found.chosen(key))
         if key != self._text.happened[number]:
             why = self._word("skipped", system=self._text.system)

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from minirun.api.course.lesson import Lesson, Said
+    from minirun.api.course.lesson import CellOutput, Lesson
     from minirun.api.prediction import Verdict
 
 
@@ -18,7 +18,7 @@ def register(lesson: "Lesson") -> None:
     if shell is None:
         return
 
-    def run(line: str, cell: str) -> "Said":
+    def run(line: str, cell: str) -> "CellOutput":
         return lesson.shell(cell)
 
     def answer(line: str, cell: str) -> "Verdict":

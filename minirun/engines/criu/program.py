@@ -26,7 +26,7 @@ _NOT_BEGUN = 127
 """The status of a child that could not become CRIU; what it says is its own."""
 
 
-class Outcome(Record):
+class CriuResult(Record):
     """How a run of CRIU ended: exit status (minus the signal's number), and what it printed."""
 
     status: int
@@ -56,7 +56,7 @@ def environment() -> "dict[str, str]":
 
 def run(
     action: str, argv: "Callable[[], list[str]]", fds: "Mapping[int, int]", *, bound: bool = False
-) -> Outcome:
+) -> CriuResult:
     """Run CRIU's `action`, such as dump, to its end.
 
     `argv` returns the whole command line; it is called in the child, which it may move to where
@@ -79,7 +79,7 @@ def run(
         output_text = os.pread(output, _LONGEST, 0).decode(errors="replace")
         os.close(output)
     events.emit("note", "criu ended", {"action": action, "status": status}, ret=status)
-    return Outcome(status, output_text)
+    return CriuResult(status, output_text)
 
 
 def _become(
@@ -110,7 +110,7 @@ def _become(
         os._exit(_NOT_BEGUN)
 
 
-def failure(what: str, outcome: Outcome, log: str, hint: str) -> MinirunError:
+def failure(what: str, outcome: CriuResult, log: str, hint: str) -> MinirunError:
     """Return the error for a run that failed: CRIU's own reason, and where the whole story is."""
     if outcome.status == _NOT_BEGUN:
         return MinirunError(outcome.output_text.strip(), hint)

@@ -52,7 +52,7 @@ class CdiSpec(Record):
         return {f"{kind}={row['name']}": row["containerEdits"] for row in self.raw["devices"]}
 
 
-class Registry:
+class CdiRegistry:
     """Devices by their full names, and what is wrong with the files."""
 
     def __init__(self) -> None:
@@ -124,9 +124,9 @@ class Registry:
         return f"there is no CDI device: nvidia-ctk cdi generate makes the file{way}"
 
 
-def load(folders: "tuple[str, ...]" = FOLDERS) -> Registry:
+def load(folders: "tuple[str, ...]" = FOLDERS) -> CdiRegistry:
     """Read all spec files of `folders`; a folder that is missing is an empty one."""
-    registry = Registry()
+    registry = CdiRegistry()
     for priority, folder in enumerate(folders):
         for name in _names(registry, folder):
             path = f"{folder.rstrip('/')}/{name}"
@@ -142,7 +142,7 @@ def load(folders: "tuple[str, ...]" = FOLDERS) -> Registry:
     return registry
 
 
-def _names(registry: Registry, folder: str) -> "list[str]":
+def _names(registry: CdiRegistry, folder: str) -> "list[str]":
     """Return the names of the spec files in a folder, sorted."""
     try:
         return sorted(

@@ -129,7 +129,7 @@ def resolve(
 
 
 def _other_vendors(
-    root: str, wanted: "tuple[str, ...]", found: registry.Registry
+    root: str, wanted: "tuple[str, ...]", found: registry.CdiRegistry
 ) -> "tuple[GivenGpu, ...]":
     """Describe the GPUs of other vendors that are asked for and that no file describes.
 
@@ -169,7 +169,7 @@ def _wrong(host: "Inventory", gpus: bool) -> "list[str]":
 
 
 def _make_spec(
-    asked: GpuOptions, store: str, selector: "GpuSelector", found: registry.Registry
+    asked: GpuOptions, store: str, selector: "GpuSelector", found: registry.CdiRegistry
 ) -> "Inventory | None":
     """Make a spec of the host, which is returned, unless a file describes NVIDIA's GPUs."""
     wanted = asked.driver
@@ -179,13 +179,13 @@ def _make_spec(
     host = drivers.inventory(wanted or "auto", store, asked.driver_root, asked.dev_root)
     found.warnings += _wrong(host, selector.devices != ("none",))
     found.add_made(
-        modes.spec("auto", host, recipe.Recipe(program()), Finder(host.root, host.dev_root))
+        modes.spec("auto", host, recipe.CdiRecipe(program()), Finder(host.root, host.dev_root))
     )
     return host
 
 
 def _names(
-    selector: "GpuSelector", found: registry.Registry, place: "tuple[Settings, str]"
+    selector: "GpuSelector", found: registry.CdiRegistry, place: "tuple[Settings, str]"
 ) -> "list[str]":
     """Return the devices that --gpus means. Raises GPUError where there are too few."""
     kind = recipe.KIND

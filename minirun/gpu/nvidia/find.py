@@ -171,7 +171,9 @@ class Finder:
         ways = (way for way in self._chains if any(matches(name_of(one), pattern) for one in way))
         return [way[-1] for way in ways]
 
-    def cached(self, table: "dict[str, tuple[int, ...]]" = ldcache.WIDE) -> "list[ldcache.Entry]":
+    def cached(
+        self, table: "dict[str, tuple[int, ...]]" = ldcache.WIDE
+    ) -> "list[ldcache.LdCacheEntry]":
         """Return this machine's libraries in ld.so.cache, of 64 bits or of ldcache.NARROW.
 
         There are none if there is no cache. Raises GPUError for a damaged one.

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, NamedTuple
 
 from minirun.core.errors import ImageError
-from minirun.image.archives.files import Files, read
+from minirun.image.archives.files import ImageFiles, read
 from minirun.image.oci import (
     DOCUMENT_LIMIT,
     LAYER_LIMIT,
@@ -32,7 +32,7 @@ _MANIFEST = "manifest.json"
 _MOST_IMAGES = 1000
 
 
-class Entry(NamedTuple):
+class ManifestEntry(NamedTuple):
     """One image of manifest.json."""
 
     config: str
@@ -46,7 +46,7 @@ class DockerImage:
     """One image of an archive: a `Source`."""
 
     def __init__(
-        self, files: Files, config: bytes, layers: Sequence[tuple[str, Descriptor]]
+        self, files: ImageFiles, config: bytes, layers: Sequence[tuple[str, Descriptor]]
     ) -> None:
         """`layers`: each a file of the archive and what it is, lowest first."""
         self.name = files.name
@@ -68,12 +68,12 @@ class DockerImage:
         return self._files.open(self._places[wanted.digest], offset)
 
 
-def is_docker(files: Files) -> bool:
+def is_docker(files: ImageFiles) -> bool:
     """Return True if this is an archive of docker's."""
     return files.has(_MANIFEST)
 
 
-def images(files: Files) -> list[Entry]:
+def images(files: ImageFiles) -> list[ManifestEntry]:
     """Return what manifest.json names. Raises ImageError."""
     try:
         found = json.loads(read(files, _MANIFEST, DOCUMENT_LIMIT))
@@ -86,7 +86,7 @@ def images(files: Files) -> list[Entry]:
     return [_entry(files, each) for each in found]
 
 
-def source(files: Files, entry: Entry) -> DockerImage:
+def source(files: ImageFiles, entry: ManifestEntry) -> DockerImage:
     """Return the `Source` of one image. Raises ImageError."""
     config = read(files, entry.config, DOCUMENT_LIMIT)
     diff_ids = parse_config(config).diff_ids
@@ -99,7 +99,7 @@ def source(files: Files, entry: Entry) -> DockerImage:
     return DockerImage(files, config, layers)
 
 
-def layer_descriptor(files: Files, path: str, diff_id: str) -> Descriptor:
+def layer_descriptor(files: ImageFiles, path: str, diff_id: str) -> Descriptor:
     """Return what a layer's file is: its digest is its diff_id, unless it is compressed."""
     with files.open(path) as file:
         head = file.read(4)
@@ -109,7 +109,7 @@ def layer_descriptor(files: Files, path: str, diff_id: str) -> Descriptor:
     return Descriptor(OCI_LAYER, diff_id, files.size(path))
 
 
-def hash_file(files: Files, path: str) -> str:
+def hash_file(files: ImageFiles, path: str) -> str:
     """Return the digest of a file. Raises ImageError."""
     sha256 = hashlib.sha256()
     with files.open(path) as file:
@@ -118,17 +118,17 @@ def hash_file(files: Files, path: str) -> str:
     return f"sha256:{sha256.hexdigest()}"
 
 
-def _entry(files: Files, each: Mapping[str, Any]) -> Entry:
+def _entry(files: ImageFiles, each: Mapping[str, Any]) -> ManifestEntry:
     layers = _texts(files, each, "Layers")
     if len(layers) > LAYER_LIMIT:
         raise ImageError(f"{files.name}: {len(layers)} layers; OverlayFS takes {LAYER_LIMIT}")
     config = each.get("Config")
     if not isinstance(config, str) or not config:
         raise ImageError(f"{files.name}: {_MANIFEST}: Config is missing")
-    return Entry(config, _texts(files, each, "RepoTags"), layers)
+    return ManifestEntry(config, _texts(files, each, "RepoTags"), layers)
 
 
-def _texts(files: Files, each: Mapping[str, Any], key: str) -> tuple[str, ...]:
+def _texts(files: ImageFiles, each: Mapping[str, Any], key: str) -> tuple[str, ...]:
     found = each.get(key) or []
     if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
         raise ImageError(f"{files.name}: {_MANIFEST}: {key} is no list of texts")

@@ -18,7 +18,7 @@ from minirun.image.store import failure
 _STAY = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS | files.RESOLVE_NO_MAGICLINKS
 
 
-class Files(Protocol):
+class ImageFiles(Protocol):
     """What an image on disk is read from. All raise ImageError."""
 
     name: str
@@ -37,7 +37,7 @@ class Files(Protocol):
         """Let go of the folder or archive."""
 
 
-def read(source: Files, name: str, limit: int) -> bytes:
+def read(source: ImageFiles, name: str, limit: int) -> bytes:
     """Return a whole file of at most `limit` bytes. Raises ImageError."""
     with source.open(name) as file:
         data = file.read(limit + 1)
@@ -47,11 +47,11 @@ def read(source: Files, name: str, limit: int) -> bytes:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Files]:
+def opened(path: str) -> Iterator[ImageFiles]:
     """Open a folder or an archive; - is standard input. Raises ImageError."""
     try:
         if path == "-":
-            found: Files = Archive("standard input", 0)
+            found: ImageFiles = Archive("standard input", 0)
         elif os.path.isdir(path):
             found = Folder(path)
         else:

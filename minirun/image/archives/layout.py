@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from minirun.core.errors import ImageError
-from minirun.image.archives.files import Files, read
+from minirun.image.archives.files import ImageFiles, read
 from minirun.image.oci import DOCUMENT_LIMIT, INDEXES, Descriptor, Index, NoImage, parse
 from minirun.image.store import failure
 
@@ -27,7 +27,7 @@ _MARK = "oci-layout"
 class Layout:
     """One image of a layout: a `Source`."""
 
-    def __init__(self, files: Files, top: Descriptor) -> None:
+    def __init__(self, files: ImageFiles, top: Descriptor) -> None:
         self.name = files.name
         self._files = files
         self._top = top
@@ -50,12 +50,12 @@ def path_of(digest: str) -> str:
     return f"blobs/{digest.replace(':', '/')}"
 
 
-def is_layout(files: Files) -> bool:
+def is_layout(files: ImageFiles) -> bool:
     """Return True if this says that it is a layout."""
     return files.has(_MARK)
 
 
-def images(files: Files) -> list[Descriptor]:
+def images(files: ImageFiles) -> list[Descriptor]:
     """Return the images that index.json names; what is no image, only if there is nothing else.
 
     Raises ImageError: it is no layout, or a wrong one.
@@ -79,7 +79,7 @@ def images(files: Files) -> list[Descriptor]:
     return [each for each in named if _is_image(files, each)] or named
 
 
-def _is_image(files: Files, named: Descriptor) -> bool:
+def _is_image(files: ImageFiles, named: Descriptor) -> bool:
     """Return False for a chart, a signature and the like; what is damaged is told when used."""
     if named.media_type in INDEXES:
         return True
@@ -92,7 +92,7 @@ def _is_image(files: Files, named: Descriptor) -> bool:
     return True
 
 
-def tagged(files: Files, tag: str) -> Layout:
+def tagged(files: ImageFiles, tag: str) -> Layout:
     """Return the image `tag` of a layout; of one with a single image the tag may be empty.
 
     Raises ImageError: no such tag, or two images have it.

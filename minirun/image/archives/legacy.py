@@ -14,19 +14,19 @@ from typing import Any
 
 from minirun.core.errors import ImageError
 from minirun.image.archives.docker import DockerImage, hash_file, layer_descriptor
-from minirun.image.archives.files import Files, read
+from minirun.image.archives.files import ImageFiles, read
 from minirun.image.oci import DOCUMENT_LIMIT, LAYER_LIMIT, Descriptor, object_of
 
 _REPOSITORIES = "repositories"
 _ID = re.compile("[0-9a-f]{64}")
 
 
-def is_legacy(files: Files) -> bool:
+def is_legacy(files: ImageFiles) -> bool:
     """Return True if this is an archive of docker's old form."""
     return files.has(_REPOSITORIES)
 
 
-def images(files: Files) -> list[tuple[str, str]]:
+def images(files: ImageFiles) -> list[tuple[str, str]]:
     """Return the name and the topmost layer's ID of each image. Raises ImageError."""
     found = _object(files, _REPOSITORIES)
     rows = []
@@ -36,7 +36,7 @@ def images(files: Files) -> list[tuple[str, str]]:
     return rows
 
 
-def source(files: Files, top: str) -> DockerImage:
+def source(files: ImageFiles, top: str) -> DockerImage:
     """Return the `Source` of the image whose topmost layer is `top`. Raises ImageError."""
     chain = _chain(files, top)
     layers: list[tuple[str, Descriptor]] = []
@@ -57,7 +57,7 @@ def source(files: Files, top: str) -> DockerImage:
     return DockerImage(files, json.dumps(config, separators=(",", ":")).encode(), layers)
 
 
-def _chain(files: Files, top: str) -> list[tuple[str, dict[str, Any]]]:
+def _chain(files: ImageFiles, top: str) -> list[tuple[str, dict[str, Any]]]:
     """Return ID and configuration of each layer, lowest first."""
     chain: list[tuple[str, dict[str, Any]]] = []
     layer_id = top
@@ -83,12 +83,12 @@ def _history(each: dict[str, Any], empty: bool) -> dict[str, Any]:
     return row | ({"empty_layer": True} if empty else {})
 
 
-def _checked(files: Files, layer_id: object) -> str:
+def _checked(files: ImageFiles, layer_id: object) -> str:
     """Refuse what would be a path (CVE-2014-9358). Raises ImageError."""
     if not isinstance(layer_id, str) or not _ID.fullmatch(layer_id):
         raise ImageError(f"{files.name}: {str(layer_id)[:80]!r} is no id of a layer")
     return layer_id
 
 
-def _object(files: Files, name: str) -> dict[str, Any]:
+def _object(files: ImageFiles, name: str) -> dict[str, Any]:
     return object_of(read(files, name, DOCUMENT_LIMIT), f"{files.name}: {name}")

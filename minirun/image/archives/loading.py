@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.image.archives import docker, layout, legacy
-from minirun.image.archives.files import Files
+from minirun.image.archives.files import ImageFiles
 from minirun.image.oci import Descriptor, Source
 
 
@@ -16,7 +16,7 @@ class Loadable(NamedTuple):
     source: Source
 
 
-def images(files: Files) -> list[Loadable]:
+def images(files: ImageFiles) -> list[Loadable]:
     """Return all images. Raises ImageError: there is none, or this is no archive of images.
 
     An archive may have several forms at the same time (docker since 25): OCI's counts, since it has
@@ -40,7 +40,7 @@ def images(files: Files) -> list[Loadable]:
     return found
 
 
-def one(files: Files, tag: str) -> Source:
+def one(files: ImageFiles, tag: str) -> Source:
     """Return the image of a tag; without one that of the tag latest, or the only one.
 
     Raises ImageError: no such image, or several.

@@ -90,7 +90,7 @@ class SavedSource:
             yield file
 
 
-class Target(Protocol):
+class ArchiveTarget(Protocol):
     """Where the files of an archive go."""
 
     def put(self, name: str, size: int, content: BinaryIO) -> None:
@@ -133,7 +133,7 @@ def collected(store: str, names: list[str]) -> Iterator[list[SavedImage]]:
         yield [_image(store, name, stack) for name in names]
 
 
-def write(images: list[SavedImage], form: str, target: Target) -> None:
+def write(images: list[SavedImage], form: str, target: ArchiveTarget) -> None:
     """Write images in one of FORMATS. Raises ImageError, OSError."""
     if form == "docker-archive":
         _write_docker(images, target)
@@ -141,7 +141,7 @@ def write(images: list[SavedImage], form: str, target: Target) -> None:
         _write_layout(images, target, tags=form == "oci-dir" and len(images) == 1)
 
 
-def _write_docker(images: list[SavedImage], target: Target) -> None:
+def _write_docker(images: list[SavedImage], target: ArchiveTarget) -> None:
     rows = []
     for image in images:
         config = f"{digest_of(image.config).removeprefix('sha256:')}.json"
@@ -154,7 +154,7 @@ def _write_docker(images: list[SavedImage], target: Target) -> None:
     _put(target, "manifest.json", written(rows))
 
 
-def _put_plain(target: Target, path: str, layer: SavedLayer) -> None:
+def _put_plain(target: ArchiveTarget, path: str, layer: SavedLayer) -> None:
     """Write a layer that is not compressed: old versions of docker load no other."""
     with layer.opened() as source:
         plain = decompressed(source)
@@ -169,7 +169,7 @@ def _put_plain(target: Target, path: str, layer: SavedLayer) -> None:
             target.put(path, size, copy)
 
 
-def _write_layout(images: list[SavedImage], target: Target, *, tags: bool) -> None:
+def _write_layout(images: list[SavedImage], target: ArchiveTarget, *, tags: bool) -> None:
     rows = []
     for image in images:
         for layer in image.layers:
@@ -185,7 +185,7 @@ def _write_layout(images: list[SavedImage], target: Target, *, tags: bool) -> No
     _put(target, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
 
 
-def _put(target: Target, name: str, data: bytes) -> None:
+def _put(target: ArchiveTarget, name: str, data: bytes) -> None:
     target.put(name, len(data), io.BytesIO(data))
 
 

@@ -27,7 +27,7 @@ BUILDS = "builds"
 STEPS, MOUNTS = f"{BUILDS}/steps", f"{BUILDS}/mounts"
 
 
-class Made(NamedTuple):
+class CachedStep(NamedTuple):
     """The layer that a step has made."""
 
     diff_id: str
@@ -41,14 +41,14 @@ class StepCache:
     def __init__(self, store: str) -> None:
         self._store = store
 
-    def find(self, key: str, chain: str) -> Made | None:
+    def find(self, key: str, chain: str) -> CachedStep | None:
         """Return the layer that a step has made over `chain`; None if it is not here (any more)."""
         found = self._read(self._path(key))
         if not found or found["chain"] != over(chain, found["diff_id"]):
             return None
-        return Made(found["diff_id"], found["created"]) if self._is_here(found) else None
+        return CachedStep(found["diff_id"], found["created"]) if self._is_here(found) else None
 
-    def keep(self, key: str, chain: str, made: Made) -> None:
+    def keep(self, key: str, chain: str, made: CachedStep) -> None:
         """Note that a step has made this layer over `chain`. Raises OSError."""
         _folder(self._store, STEPS)
         with tempfile.TemporaryDirectory(prefix=DRAFT, dir=f"{self._store}/{BUILDS}") as draft:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from minirun.core.errors import ImageError
 
-Change = Callable[[int, bool], int]
+ModeChange = Callable[[int, bool], int]
 """Takes permission bits, and whether they are a directory's; returns the new ones."""
 _CLAUSE = re.compile("([ugoa]*)((?:[-+=](?:[rwxXst]*|[ugo]))+)")
 _ACTION = re.compile("([-+=])([ugo]|[rwxXst]*)")
@@ -18,7 +18,7 @@ _SHIFTS = {"u": 6, "g": 3, "o": 0}
 _SET_ID = 0o6000
 
 
-def change_of(text: str) -> Change:
+def change_of(text: str) -> ModeChange:
     """Return what --chmod=`text` does. Raises ImageError."""
     if text.isascii() and text.isdigit():
         mode = octal(text, "--chmod")

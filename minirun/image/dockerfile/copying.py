@@ -15,11 +15,11 @@ from typing import BinaryIO, NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.image.compression import Hashed
-from minirun.image.dockerfile.chmod import Change
+from minirun.image.dockerfile.chmod import ModeChange
 from minirun.image.dockerfile.ignore import Ignore
 from minirun.image.dockerfile.trees import (
     Found,
-    Row,
+    PathStat,
     Tree,
     is_directory,
     resolve,
@@ -36,7 +36,7 @@ class Ownership(NamedTuple):
 
     uid: int | None = None
     gid: int | None = None
-    mode: Change | None = None
+    mode: ModeChange | None = None
     """--chmod."""
     special: bool = True
     """False: files lose the set-user-ID and the set-group-ID bit, and file capabilities."""
@@ -122,7 +122,7 @@ class LayerWriter:
         self._add(member, io.BytesIO(data))
 
     def _copy_rows(
-        self, tree: Tree, top: str, rows: Iterable[Row], target: str, whose: Ownership
+        self, tree: Tree, top: str, rows: Iterable[PathStat], target: str, whose: Ownership
     ) -> None:  # fmt: skip
         """Copy files to where they lie below `top`, in directories that are like theirs."""
         self._whose = whose

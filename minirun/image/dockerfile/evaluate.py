@@ -1,6 +1,6 @@
 """What the instructions of a stage mean: changes of the configuration, and work to be done.
 
-A :class:`Stage` state takes one instruction after the other. It changes the image's configuration
+A :class:`StageState` takes one instruction after the other. It changes the image's configuration
 (image-spec config.md, `config`), and returns the work of RUN, COPY, ADD and WORKDIR, of which each
 makes a layer. Source: docs.docker.com/reference/dockerfile.
 """
@@ -32,7 +32,7 @@ _REAL_TIME = re.compile(r"(?<=^RTMIN)\+\d{1,2}$|(?<=^RTMAX)-\d{1,2}$", re.ASCII)
 _UNITS = {"h": 3600e9, "m": 60e9, "s": 1e9, "ms": 1e6, "us": 1e3, "µs": 1e3, "ns": 1}
 
 
-class Run(NamedTuple):
+class RunStep(NamedTuple):
     """RUN: a command in a container of what is built so far."""
 
     argv: tuple[str, ...]
@@ -75,7 +75,7 @@ class MakeDirectory(NamedTuple):
     """Whose it becomes."""
 
 
-Work = Run | Copy | MakeDirectory
+Work = RunStep | Copy | MakeDirectory
 
 
 class StageState:
@@ -229,13 +229,13 @@ class StageState:
         self.config["WorkingDir"] = path
         return MakeDirectory(path, self.config.get("User", ""))
 
-    def _take_run(self, instruction: Instruction) -> Run:
+    def _take_run(self, instruction: Instruction) -> RunStep:
         proxies = {name: value for name, value in self._given.items() if name in PROXIES}
         variables = {"PATH": DEFAULT_PATH} | proxies | self._args | self._variables
         argv, script = self._command(instruction), ""
         if instruction.documents:
             argv, script = self._script(instruction)
-        return Run(
+        return RunStep(
             argv=tuple(argv),
             env=tuple(f"{name}={value}" for name, value in variables.items()),
             workdir=self.config.get("WorkingDir", "/"), user=self.config.get("User", ""),

@@ -76,7 +76,7 @@ class Instruction(NamedTuple):
         return value == "true"
 
 
-class Stage(NamedTuple):
+class DockerfileStage(NamedTuple):
     """One FROM, and what follows it."""
 
     base: Instruction
@@ -91,7 +91,7 @@ class Dockerfile(NamedTuple):
 
     args: tuple[Instruction, ...]
     """ARG before the first FROM."""
-    stages: tuple[Stage, ...]
+    stages: tuple[DockerfileStage, ...]
     escape: str
 
 
@@ -110,12 +110,12 @@ def parse(text: str) -> Dockerfile:
             raise wrong(each.line, f"no build stage in current context: {each.name} before FROM")
     if not starts:
         raise ImageError("Dockerfile: no build stage: there is no FROM")
-    stages: list[Stage] = []
+    stages: list[DockerfileStage] = []
     for start, end in zip(starts, [*starts[1:], len(found)], strict=True):
         image, name = _from(found[start])
         if name and any(stage.name == name for stage in stages):
             raise wrong(found[start].line, f"duplicate name {name}")
-        stages.append(Stage(found[start], image, name, tuple(found[start + 1 : end])))
+        stages.append(DockerfileStage(found[start], image, name, tuple(found[start + 1 : end])))
     return Dockerfile(tuple(head), tuple(stages), escape)
 
 

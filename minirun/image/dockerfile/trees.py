@@ -22,7 +22,7 @@ from minirun.image.unpack import DEPTH_LIMIT
 
 _INSIDE = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS | files.RESOLVE_NO_MAGICLINKS
 _SPECIAL = frozenset("*?[")
-Row = tuple[str, os.stat_result]
+PathStat = tuple[str, os.stat_result]
 """A path in a tree, and what lstat says of it."""
 
 
@@ -208,7 +208,7 @@ def _is_seen(tree: Tree, path: str) -> bool:
     return stat.S_ISDIR(info.st_mode) and next(walk(tree, path), None) is not None
 
 
-def with_parents(tree: Tree, source: str) -> Iterator[tuple[str, str, Iterator[Row]]]:
+def with_parents(tree: Tree, source: str) -> Iterator[tuple[str, str, Iterator[PathStat]]]:
     """Yield what COPY --parents means by a source: (top, pattern, rows).
 
     Below the target the files get the path that they have below `top`: what stands before /./ , if
@@ -230,7 +230,7 @@ def with_parents(tree: Tree, source: str) -> Iterator[tuple[str, str, Iterator[R
         yield top.path, pattern, chain(own, below)
 
 
-def walk(tree: Tree, top: str, depth: int = 0) -> Iterator[Row]:
+def walk(tree: Tree, top: str, depth: int = 0) -> Iterator[PathStat]:
     """Yield (path, lstat) of all below a directory, a directory before what is in it.
 
     A directory that is left out stands there if something in it does not. Raises ImageError,

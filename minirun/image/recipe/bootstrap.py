@@ -64,7 +64,7 @@ def ignore(_: str) -> None:
     """Show nothing: a Notify."""
 
 
-class Ready(NamedTuple):
+class BootstrapPlan(NamedTuple):
     """All that is to be known before packages are fetched."""
 
     sources: aptsources.AptSources
@@ -74,16 +74,16 @@ class Ready(NamedTuple):
     folder: str
 
 
-def prepare(wanted: Packages, folder: str) -> Ready:
+def prepare(wanted: Packages, folder: str) -> BootstrapPlan:
     """Ask the archive; `folder` is where to work. Raises UnreachableArchive, ImageError."""
     if not shutil.which(TOOL):
         raise ImageError(f"{TOOL} is not here", f"apt-get install {TOOL}")
     sources, keyring = _sources(wanted, folder)
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or _released(sources, wanted, folder))
-    return Ready(sources, keyring, epoch, folder)
+    return BootstrapPlan(sources, keyring, epoch, folder)
 
 
-def fill(wanted: Packages, ready: Ready, contents: bytes, watch: Notify) -> Bootstrapped:
+def fill(wanted: Packages, ready: BootstrapPlan, contents: bytes, watch: Notify) -> Bootstrapped:
     """Make a root filesystem, and unpack the archive `contents` on top.
 
     `watch` gets a line for each step of the tool, and an empty one when it has ended.
@@ -237,7 +237,7 @@ def _fetch(address: str, path: str, hasty: object, checksum: str = "") -> None:
         raise UnreachableArchive(reason, "see whether apt-get update works")
 
 
-def _command(wanted: Packages, ready: Ready) -> list[str]:
+def _command(wanted: Packages, ready: BootstrapPlan) -> list[str]:
     sources, folder = ready.sources, ready.folder
     files = []
     for suffix, text in (("list", sources.lines), ("sources", sources.stanzas)):

@@ -19,7 +19,7 @@ from minirun.image import store as shelf
 from minirun.image.archives.saving import collected
 from minirun.image.blobs import Blobs
 from minirun.image.grammar import parse
-from minirun.image.made import Made, date, saved, source_of, workshop
+from minirun.image.made import NewImage, date, saved, source_of, workshop
 from minirun.image.pack import pack_tree
 from minirun.image.recipe import bootstrap, contents, names, text
 from minirun.image.recipe.bootstrap import Notify, ignore
@@ -109,7 +109,7 @@ def _make(store: str, recipe: Recipe, notify: Notify, watch: Notify) -> shelf.Im
 
 def _of_packages(
     recipe: Recipe, folder: str, stack: ExitStack, notify: Notify, watch: Notify
-) -> Made:
+) -> NewImage:
     ready = bootstrap.prepare(recipe.packages, folder)
     notify(f"building {recipe.name}")
     programs, besides = contents.gather(recipe), io.BytesIO()
@@ -117,7 +117,7 @@ def _of_packages(
     found = bootstrap.fill(recipe.packages, ready, besides.getvalue(), watch)
     layer = _opened(folder, stack)
     pack_tree(found.tree, layer)
-    return Made(
+    return NewImage(
         origin=f"{found.release['PRETTY_NAME']}, built on this machine by {bootstrap.TOOL}",
         created=found.epoch,
         created_by=f"recipe {recipe.name}: {found.tool}, {len(found.packages)} packages",
@@ -133,7 +133,7 @@ def _of_packages(
 
 def _of_contents(
     store: str, recipe: Recipe, folder: str, stack: ExitStack, notify: Notify, watch: Notify
-) -> Made:
+) -> NewImage:
     """Return an image of what the recipe itself puts in, perhaps on top of another one."""
     notify(f"building {recipe.name}")
     base, created, annotations = None, 0, {}
@@ -147,7 +147,7 @@ def _of_contents(
     layer = _opened(folder, stack)
     contents.write(recipe, programs, created, layer)
     origin = ", ".join(each.origin for each in programs) or recipe.about
-    return Made(
+    return NewImage(
         origin=f"{origin}, by minirun's recipe {recipe.name}",
         created=created,
         created_by=f"recipe {recipe.name}: {origin}",
@@ -171,7 +171,7 @@ def _substitute(
     origin = catalogue.resolve(store, name).origin
     with collected(store, [name]) as (base,):
         digest, created = saved(base)
-        made = Made(
+        made = NewImage(
             origin=f"not {system}: {origin}, under the name {recipe.name}",
             created=created,
             created_by=f"recipe {recipe.name}: {other} under another name",

@@ -13,7 +13,7 @@ import tempfile
 from typing import BinaryIO, NamedTuple
 
 from minirun.core.errors import ImageError
-from minirun.image.recipe.text import Program, Recipe
+from minirun.image.recipe.text import Recipe, RecipeProgram
 from minirun.image.tarstream import Member
 from minirun.image.tarwriter import TarWriter
 
@@ -21,7 +21,7 @@ from minirun.image.tarwriter import TarWriter
 class Gathered(NamedTuple):
     """A program that is here now."""
 
-    program: Program
+    program: RecipeProgram
     data: bytes
     names: tuple[str, ...]
     origin: str
@@ -74,13 +74,13 @@ def _members(recipe: Recipe, programs: list[Gathered], date: int) -> list[tuple[
     return found
 
 
-def _target(program: Program, name: str) -> str:
+def _target(program: RecipeProgram, name: str) -> str:
     if program.absolute:
         return f"/{program.path}"
     return os.path.relpath(program.path, os.path.dirname(name))
 
 
-def _installed(program: Program) -> Gathered:
+def _installed(program: RecipeProgram) -> Gathered:
     path, package = f"/{program.path}", program.package
     command = ["dpkg-query", "--show", "--showformat", "${Version}", package]
     try:
@@ -102,7 +102,7 @@ def _installed(program: Program) -> Gathered:
     return Gathered(program, data, tuple(sorted(names)), origin, version, date)
 
 
-def _compiled(program: Program, folder: str) -> Gathered:
+def _compiled(program: RecipeProgram, folder: str) -> Gathered:
     """Compile a C file, without debugging information, so that no path of this machine is in it."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not compiler:

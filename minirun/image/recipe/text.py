@@ -51,7 +51,7 @@ class Packages(NamedTuple):
     """What is removed in the end: FOLDER/PATTERN."""
 
 
-class Program(NamedTuple):
+class RecipeProgram(NamedTuple):
     """[[programs]]: one program, of a package that is installed here, or compiled here."""
 
     path: str = ""
@@ -76,7 +76,7 @@ class Directories(NamedTuple):
     mode: int = 0o755
 
 
-class Link(NamedTuple):
+class RecipeLink(NamedTuple):
     """[[links]]: a symbolic link."""
 
     path: str = ""
@@ -101,9 +101,9 @@ class Recipe(NamedTuple):
     """The image that this one is a layer on: a recipe's, or another one that is here."""
     image: ImagePart = ImagePart()
     packages: Packages = Packages()
-    programs: tuple[Program, ...] = ()
+    programs: tuple[RecipeProgram, ...] = ()
     directories: tuple[Directories, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[RecipeLink, ...] = ()
     files: tuple[File, ...] = ()
     name: str = ""
     folder: str = ""
@@ -113,7 +113,7 @@ class Recipe(NamedTuple):
 
 _TABLES: dict[str, Any] = {"image": ImagePart, "packages": Packages}
 _LISTS: dict[str, Any] = {
-    "programs": Program, "directories": Directories, "links": Link, "files": File,
+    "programs": RecipeProgram, "directories": Directories, "links": RecipeLink, "files": File,
 }  # fmt: skip
 _OF_THE_FILE = ("name", "folder", "digest")
 

@@ -47,7 +47,7 @@ class _Timed(io.RawIOBase):
         super().close()
 
 
-class _Lines(io.BufferedReader):
+class _BoundedReader(io.BufferedReader):
     """What an answer is read from: lines, of which not too many come in a row, and content."""
 
     def __init__(self, source: Any, seconds: float) -> None:
@@ -87,7 +87,7 @@ class _Answer(HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
         seconds = 2 * (sock.gettimeout() or 60)
-        self.fp = _Lines(self.fp.detach(), seconds)
+        self.fp = _BoundedReader(self.fp.detach(), seconds)
 
 
 class _Plain(HTTPConnection):

@@ -16,7 +16,7 @@ from minirun.core.errors import ImageError
 from minirun.image.registry import credentials, errors
 from minirun.image.registry.auth import Auth
 from minirun.image.registry.settings import Endpoint
-from minirun.image.registry.transport import Body, Transport, is_loopback
+from minirun.image.registry.transport import RequestBody, Transport, is_loopback
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST = 5
@@ -62,7 +62,7 @@ class Client:
         url: str,
         headers: Mapping[str, str],
         scope: str = "",
-        body: Body = None,
+        body: RequestBody = None,
     ) -> BaseHTTPResponse:
         """Send a request with the user's token, and follow where it leads.
 
@@ -81,7 +81,9 @@ class Client:
                 break
         return answer
 
-    def put(self, url: str, headers: Mapping[str, str], scope: str, body: Body) -> BaseHTTPResponse:
+    def put(
+        self, url: str, headers: Mapping[str, str], scope: str, body: RequestBody
+    ) -> BaseHTTPResponse:
         """PUT to an address that the registry named; another host gets no credentials of ours.
 
         Raises ImageError.
@@ -128,13 +130,13 @@ class Client:
         return secure
 
     def _send(
-        self, method: str, url: str, headers: Mapping[str, str], body: Body = None
+        self, method: str, url: str, headers: Mapping[str, str], body: RequestBody = None
     ) -> BaseHTTPResponse:
         insecure = self.endpoint.insecure and _place(url) == self.host
         return self.transport.send(method, url, headers, body, insecure)
 
     def _follow(
-        self, method: str, url: str, headers: Mapping[str, str], body: Body
+        self, method: str, url: str, headers: Mapping[str, str], body: RequestBody
     ) -> tuple[BaseHTTPResponse, str]:
         """Return the answer, and who gave it."""
         for _ in range(_MOST + 1):
@@ -165,7 +167,7 @@ class Client:
         return found
 
     def _ask(
-        self, method: str, url: str, headers: dict[str, str], body: Body = None
+        self, method: str, url: str, headers: dict[str, str], body: RequestBody = None
     ) -> tuple[int, bytes]:
         """Ask a token server."""
         answer, at = self._follow(method, url, headers, body)

@@ -21,7 +21,7 @@ from minirun.image.registry.transport import Patience, Transport
 
 HASTY = Patience(hasty=4)
 """With another way to go: 4 seconds for the first sign of life."""
-View = Callable[[str], AbstractContextManager[taking.Notify]]
+PullView = Callable[[str], AbstractContextManager[taking.LayerObserver]]
 """Takes the name that is pulled, and shows it to the user as long as it lasts."""
 
 
@@ -29,7 +29,7 @@ def pull(
     where: str,
     reference: str,
     platform: str = "",
-    notify: taking.Notify | None = None,
+    notify: taking.LayerObserver | None = None,
     patience: Patience | None = None,
 ) -> store.Image:
     """Bring an image from its registry into the store `where`, and return it.
@@ -62,7 +62,7 @@ def find_or_pull(
     where: str,
     reference: str,
     say: Notify,
-    view: View,
+    view: PullView,
     platform: str = "",
     watch: Notify = ignore,
 ) -> store.Image:
@@ -85,7 +85,7 @@ def pull_or_build(
     where: str,
     reference: str,
     say: Notify,
-    view: View,
+    view: PullView,
     platform: str = "",
     watch: Notify = ignore,
 ) -> store.Image:
@@ -110,8 +110,8 @@ def pull_or_build(
 
 
 @contextmanager
-def silent(_: str) -> Iterator[taking.Notify]:
-    """Show nothing: a View."""
+def silent(_: str) -> Iterator[taking.LayerObserver]:
+    """Show nothing: a PullView."""
     yield lambda step: None
 
 

@@ -25,7 +25,7 @@ from minirun.image.registry import settings
 from minirun.image.registry.client import Client
 from minirun.image.registry.errors import Broken
 from minirun.image.registry.transport import AGAIN, BACKOFF, Patience, Transport
-from minirun.image.take import THREADS, LayerStep, Notify
+from minirun.image.take import THREADS, LayerObserver, LayerStep
 
 _CREATED, _ACCEPTED = 201, 202
 _LIMIT = 64 << 10
@@ -46,7 +46,7 @@ def push(
     store: str,
     name: str,
     to: Reference,
-    notify: Notify | None = None,
+    notify: LayerObserver | None = None,
     patience: Patience | None = None,
 ) -> Descriptor:
     """Send the image `name` to a registry; return the descriptor of its manifest.
@@ -78,7 +78,7 @@ def _repository(origin: str, endpoint: settings.Endpoint) -> str:
 class _Push:
     """One image on its way out. Threads share it."""
 
-    def __init__(self, client: Client, source: str, notify: Notify) -> None:
+    def __init__(self, client: Client, source: str, notify: LayerObserver) -> None:
         self._client, self._source, self._notify = client, source, notify
         self._path = client.endpoint.path
         self._scope = f"repository:{self._path}:pull,push"
@@ -197,7 +197,7 @@ class _Push:
 class Upload:
     """A layer that is sent, and how far that is; it may be sent again from its begin."""
 
-    def __init__(self, stream: BinaryIO, blob: Descriptor, notify: Notify) -> None:
+    def __init__(self, stream: BinaryIO, blob: Descriptor, notify: LayerObserver) -> None:
         self._stream, self._blob, self._notify = stream, blob, notify
         self._done = 0
 

@@ -45,7 +45,7 @@ class Mirror(NamedTuple):
     """all, digest-only or tag-only."""
 
 
-class Rule(NamedTuple):
+class RegistryRule(NamedTuple):
     """One [[registry]] of the file."""
 
     prefix: str
@@ -59,7 +59,7 @@ class Rule(NamedTuple):
 class Registries(NamedTuple):
     """All that the files say."""
 
-    rules: Mapping[str, Rule]
+    rules: Mapping[str, RegistryRule]
     search: tuple[str, ...] = ()
     """Where a name without a registry is looked for; docker.io if it is empty."""
     aliases: Mapping[str, str] = {}
@@ -106,7 +106,7 @@ class Registries(NamedTuple):
         places.append((rule.location, rule.insecure))
         return [_endpoint(at + rest if at else place, insecure) for at, insecure in places]
 
-    def _rule(self, place: str) -> Rule | None:
+    def _rule(self, place: str) -> RegistryRule | None:
         """Return the rule with the longest prefix that is all of `place` or ends at a `/`."""
         fitting = [rule for rule in self.rules.values() if _fits(rule.prefix, place)]
         return max(fitting, key=lambda rule: len(rule.prefix), default=None)
@@ -165,7 +165,7 @@ def _merged(before: Registries, document: Mapping[str, Any]) -> Registries:
     return Registries(rules, tuple(search), {**before.aliases, **aliases}, mode)
 
 
-def _parse(entry: Mapping[str, Any]) -> Rule:
+def _parse(entry: Mapping[str, Any]) -> RegistryRule:
     location = _typed(entry, "location", str, "").rstrip("/")
     prefix = _typed(entry, "prefix", str, "").rstrip("/") or location
     if not prefix or not (location or prefix.startswith("*.")):
@@ -179,7 +179,7 @@ def _parse(entry: Mapping[str, Any]) -> Rule:
         pull = _one_of(mirror, "pull-from-mirror", "digest-only" if digests else "all", _FROM)
         mirrors.append(Mirror(at, _typed(mirror, "insecure", bool, False), pull))
     insecure, blocked = (_typed(entry, key, bool, False) for key in ("insecure", "blocked"))
-    return Rule(prefix, location, insecure, blocked, tuple(mirrors))
+    return RegistryRule(prefix, location, insecure, blocked, tuple(mirrors))
 
 
 def _typed(entry: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:

@@ -33,7 +33,7 @@ _BREAKS = 5
 _ELSEWHERE = ("foreign", "nondistributable")
 """Layers that a registry does not hold, but names an address for: docker's of Windows."""
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
 class Registry:
@@ -69,7 +69,7 @@ class Registry:
         finally:
             stream.close()
 
-    def _first(self, ask: Callable[[Client], Result]) -> Result:
+    def _first(self, ask: Callable[[Client], T]) -> T:
         """Return the first answer that is one; the next time its host is asked first.
 
         Raises what a host answered, rather than that another could not be reached.

@@ -59,8 +59,8 @@ class Stream(Protocol):
         """Go back to the begin."""
 
 
-Body = bytes | Stream | None
-Request = tuple[str, str, Mapping[str, str], Body]
+RequestBody = bytes | Stream | None
+Request = tuple[str, str, Mapping[str, str], RequestBody]
 """Method, address, headers, body."""
 
 
@@ -79,7 +79,7 @@ class Transport:
         method: str,
         url: str,
         headers: Mapping[str, str],
-        body: Body = None,
+        body: RequestBody = None,
         insecure: bool = False,
     ) -> BaseHTTPResponse:
         """Return the answer, its body not yet read; ask again if the host is busy.

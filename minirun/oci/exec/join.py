@@ -58,7 +58,7 @@ class Joined(Record):
     pidfd: int
 
 
-class Access(Record):
+class EntryDescriptors(Record):
     """The descriptors by which `exec` enters a container."""
 
     root: int
@@ -67,13 +67,15 @@ class Access(Record):
     """For setns(2), in this order: a descriptor, and the kinds (CLONE_NEW*) that it is for."""
 
 
-def access(container: Container) -> Access:
+def access(container: Container) -> EntryDescriptors:
     """Open what `exec` enters a living container by. Raises StateError, OSError."""
     target = container.record["init"]
     if container.unprivileged and container.record["status"] == state.CREATED:
         root, found = created.receive(container)
         kinds = sorted(found, key=lambda kind: kind != "user")  # in "user" it may enter the others
-        return Access(root, tuple((found[kind], namespaces.FLAGS[kind]) for kind in kinds))
+        return EntryDescriptors(
+            root, tuple((found[kind], namespaces.FLAGS[kind]) for kind in kinds)
+        )
     pidfd = os.pidfd_open(target["pid"])
     if not state.is_alive(target):
         raise StateError(f"container {container.id} is not running")
@@ -81,10 +83,10 @@ def access(container: Container) -> Access:
     before_pivot = container.config.rootfs if container.config.rootfs in points else ""
     flags = sum(namespaces.FLAGS[kind] for kind in container.config.namespaces)
     root = Root.at(f"/proc/{target['pid']}/root{before_pivot}").fd
-    return Access(root, ((pidfd, flags),))
+    return EntryDescriptors(root, ((pidfd, flags),))
 
 
-def enter(container: Container, config: Config, console: Console, way: Access) -> Joined:
+def enter(container: Container, config: Config, console: Console, way: EntryDescriptors) -> Joined:
     """Start config.process in the container; return when it runs. Closes the descriptors of `way`.
 
     Raises StateError, CommandError (126, 127), OSError.
@@ -139,7 +141,7 @@ def _joiner(
     container: Container,
     config: Config,
     console: Console,
-    way: Access,
+    way: EntryDescriptors,
     channel: handshake.Channel,
     *,
     inside: bool,
@@ -192,7 +194,7 @@ def _make_sibling(
     os.write(name, str(pid).encode())  # last: from now on the child writes into the same pipe
 
 
-def _enter(container: Container, config: Config, way: Access) -> None:
+def _enter(container: Container, config: Config, way: EntryDescriptors) -> None:
     """Enter the container's namespaces, and its root filesystem. Raises OSError."""
     for fd, kinds in way.namespaces:
         namespaces.setns(fd, kinds, why="into the container's namespaces")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from minirun.core.stages.s1_clone import Init
     from minirun.oci.mounts.sources import MountSources
 
-    Mount = Callable[[Config, Root, dict[str, Any], str, MountSources | None], None]
+    MountFunction = Callable[[Config, Root, dict[str, Any], str, MountSources | None], None]
 
 _CGROUPS = ("cgroup", "cgroup2")
 _UNUSUAL_WORDS = frozenset(("idmap", "ridmap", "tmpcopyup"))
@@ -42,7 +42,7 @@ class Mounts(Extra):
             from minirun.oci.mounts import sources  # few have any
 
             self.sources = sources.MountSources(self.config, _is_another_user(self.config))
-        self.bind: Mount | None = None
+        self.bind: MountFunction | None = None
         if any(map(nodes.is_bind, self.rows)):
             from minirun.oci.mounts import binds  # a run without -v has none
 
@@ -81,7 +81,7 @@ class ListedMount(Record):
     row: "dict[str, Any]"
     where: str
     sources: "MountSources | None"
-    mount: "Mount"
+    mount: "MountFunction"
     """The function that mounts it: of rows for a new file system, of binds for a bind mount."""
 
     def describe(self) -> str:

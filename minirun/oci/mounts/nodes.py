@@ -52,7 +52,7 @@ class Nodes(Extra):
         nodes = [*default, *(_node(row) for row in self.config.linux.get("devices") or ())]
         in_user_namespace, by_path = "user" in self.config.namespaces, {n.path: n for n in nodes}
         by_path.pop("/dev/ptmx", None)  # of a privileged container; the link is the right one
-        devices = [Device(node, in_user_namespace) for node in by_path.values()]
+        devices = [MakeOrBindNode(node, in_user_namespace) for node in by_path.values()]
         links = [operations.Symlink(target, path) for target, path in LINKS]
         if not any(map(is_bind, rows)):
             return (*devices, *links)
@@ -95,7 +95,7 @@ def _node(row: "dict[str, Any]") -> operations.MakeNode:
     )  # fmt: skip
 
 
-class Device(Record):
+class MakeOrBindNode(Record):
     """Make a node; in a user namespace, which denies mknod, bind the host's own."""
 
     node: operations.MakeNode
@@ -123,7 +123,7 @@ class Device(Record):
 class Guarded(Record):
     """A node or a link that is not made in a folder of the host, which a link may lead to."""
 
-    operation: "Device | operations.Symlink"
+    operation: "MakeOrBindNode | operations.Symlink"
     roots: "list[OwnRoot]"
     """The container's root, once for all: filled by the first one, when all is mounted."""
 
@@ -136,7 +136,7 @@ class Guarded(Record):
         if not self.roots:
             self.roots.append(OwnRoot(root.fd))
         operation = self.operation
-        path = operation.node.path if isinstance(operation, Device) else operation.path
+        path = operation.node.path if isinstance(operation, MakeOrBindNode) else operation.path
         is_there = has(root, path, os.O_PATH | os.O_NOFOLLOW)
         operation.execute(root if is_there else self.roots[0])
 

@@ -45,7 +45,7 @@ ID_MAPS = ("idmap", "ridmap")
 COPY_UP = "tmpcopyup"
 
 
-class Options(Record):
+class MountOptions(Record):
     """What a list of option words means. `set` and `clear` are MOUNT_ATTR_* for this mount alone;
     `set_all` and `clear_all`, those of the words that begin with r, for the tree below it too.
     """
@@ -63,7 +63,7 @@ class Options(Record):
     data: str
 
 
-def parse(words: "list[str]") -> Options:
+def parse(words: "list[str]") -> MountOptions:
     """Return what `words` mean; later words win over earlier ones."""
     flags = 0
     id_map = ""
@@ -82,7 +82,7 @@ def parse(words: "list[str]") -> Options:
             id_map = word
         elif word != COPY_UP:
             data.append(word)
-    return Options(
+    return MountOptions(
         flags, tuple(propagation), *top, *tree, id_map, COPY_UP in words, ",".join(data)
     )  # fmt: skip
 

@@ -137,7 +137,7 @@ def _instead(config: Config, root: Root, kind: str, path: str) -> None:
     operations.Bind(source, path, mounts.MOUNT_ATTR_RDONLY).execute(root)
 
 
-def change(root: Root, path: str, wanted: options.Options) -> None:
+def change(root: Root, path: str, wanted: options.MountOptions) -> None:
     """Set properties and propagation of the mount that now lies at `path`. Raises OSError."""
     top, tree = (wanted.set, wanted.clear), (wanted.set_all, wanted.clear_all)
     if not any((*top, *tree, *wanted.propagation)):

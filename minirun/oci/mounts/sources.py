@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Maps = tuple[list[dict[str, int]], list[dict[str, int]]]
+    Maps = tuple[idmap.IdMapRows, idmap.IdMapRows]
 
 _SIGKILL = 9
 
@@ -73,7 +73,7 @@ class MountSources:
             os.close(self.trees.popitem()[1])
 
 
-def _tree(config: Config, row: "dict[str, Any]", wanted: options.Options, where: str) -> int:
+def _tree(config: Config, row: "dict[str, Any]", wanted: options.MountOptions, where: str) -> int:
     if not nodes.is_bind(row):
         raise ConfigError(f"config.json: {where}: only a bind mount can be id-mapped")
     source = binds.source_of(config, row, where)
@@ -101,7 +101,7 @@ def _tree(config: Config, row: "dict[str, Any]", wanted: options.Options, where:
     return tree
 
 
-def _clone(source: str, wanted: options.Options, *, is_slave: bool, why: str) -> int:
+def _clone(source: str, wanted: options.MountOptions, *, is_slave: bool, why: str) -> int:
     """Return a detached copy of the mount at a path; nothing spreads from a slave to the host."""
     recursive = bool(wanted.flags & mounts.MS_REC)
     flags = mounts.OPEN_TREE_CLONE | (mounts.AT_RECURSIVE if recursive else 0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from minirun.core.config import Config
     from minirun.core.process.streams import Console
 
-    Rows = list[dict[str, int]]
+    IdMapRows = list[dict[str, int]]
 
 PROGRAMS = {"uid_map": "newuidmap", "gid_map": "newgidmap"}
 _GRANTS = {"uid_map": "/etc/subuid", "gid_map": "/etc/subgid"}
@@ -49,12 +49,12 @@ def own_ids() -> "dict[str, int]":
     return {"uid_map": os.geteuid(), "gid_map": os.getegid()}
 
 
-def is_one(rows: "Rows", name: str) -> bool:
+def is_one(rows: "IdMapRows", name: str) -> bool:
     """Return True if a map is the one line that its maker may write without a privilege."""
     return len(rows) == 1 and rows[0]["size"] == 1 and rows[0]["hostID"] == own_ids()[name]
 
 
-def read(pid: "int | str", name: str) -> "Rows":
+def read(pid: "int | str", name: str) -> "IdMapRows":
     """Return an id map as config.json would have it. Raises OSError."""
     rows = [line.split() for line in state.read_text(f"/proc/{pid}/{name}").splitlines()]
     keys = ("containerID", "hostID", "size")
@@ -66,7 +66,7 @@ def denies_groups(pid: "int | str") -> bool:
     return state.read_text(f"/proc/{pid}/setgroups").startswith("deny")
 
 
-def host_id(rows: "Rows", number: int) -> "int | None":
+def host_id(rows: "IdMapRows", number: int) -> "int | None":
     """Return the host's id for an id in the container; None if it has none."""
     for row in rows:
         if row["containerID"] <= number < row["containerID"] + row["size"]:
@@ -102,7 +102,7 @@ def write(pid: int, linux: "dict[str, Any]") -> None:
             _ask(pid, name, rows)
 
 
-def _ask(pid: int, name: str, rows: "Rows") -> None:
+def _ask(pid: int, name: str, rows: "IdMapRows") -> None:
     """Have newuidmap or newgidmap write a map. Raises MinirunError with its words."""
     program = find_program(name)
     if not program:
@@ -144,7 +144,7 @@ def lacking(name: str) -> ConfigError:
     return ConfigError(f"config.json: linux.{_KEYS[name]}: {what}", "apt-get install uidmap")
 
 
-def default() -> "tuple[Rows, Rows]":
+def default() -> "tuple[IdMapRows, IdMapRows]":
     """Return the maps that a container gets if none are asked for: 0 is the caller.
 
     The ids that are granted to the caller follow, from 1 on; none if the programs are missing,
@@ -161,12 +161,12 @@ def default() -> "tuple[Rows, Rows]":
     return uids, gids
 
 
-def whole(name: str) -> "Rows":
+def whole(name: str) -> "IdMapRows":
     """Return the map that gives every id of this user namespace to one below it, as it is."""
     return [{**row, "hostID": row["containerID"]} for row in read("self", name)]
 
 
-def _line_up(ranges: "list[tuple[int, int]]") -> "Rows":
+def _line_up(ranges: "list[tuple[int, int]]") -> "IdMapRows":
     """Return a map in which ranges of the host's ids follow one another, from 0 on."""
     rows, first = [], 0
     for start, size in ranges:

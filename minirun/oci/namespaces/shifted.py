@@ -32,8 +32,8 @@ _NO_ID = 65534
 class Owners(Record):
     """The id maps of a user namespace, as rows of config.json."""
 
-    uids: "idmap.Rows"
-    gids: "idmap.Rows"
+    uids: "idmap.IdMapRows"
+    gids: "idmap.IdMapRows"
 
     def user(self, number: int) -> int:
         """Return the host's user for one of the container."""

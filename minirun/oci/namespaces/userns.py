@@ -73,7 +73,7 @@ class IdMaps(Extra):
             namespaces.unshare(namespaces.FLAGS["ipc"], why=why)
 
 
-def owner_of_root(uids: "idmap.Rows", gids: "idmap.Rows") -> "tuple[int, int]":
+def owner_of_root(uids: "idmap.IdMapRows", gids: "idmap.IdMapRows") -> "tuple[int, int]":
     """Return the host's ids of the container's root. Raises MinirunError if it has none."""
     uid, gid = (idmap.host_id(rows, 0) for rows in (uids, gids))
     if uid is None or gid is None:

@@ -36,7 +36,7 @@ _ALLOW = 0x7FFF0000  # SECCOMP_RET_ALLOW
 seccomp_call = libc.bind_syscall(c_uint, c_uint, c_void_p)
 
 
-class Program(ctypes.Structure):
+class SockFprog(ctypes.Structure):
     """struct sock_fprog of seccomp(2): a count of instructions, and where they lie."""
 
     _fields_ = [("count", ctypes.c_ushort), ("code", c_void_p)]
@@ -58,7 +58,7 @@ def install(bpf: bytes, flags: int = 0, *, why: str = "") -> int:
     program that is empty, too long (4096 instructions) or wrong.
     """
     buffer = ctypes.create_string_buffer(bpf, len(bpf))
-    program = Program(len(bpf) // 8, ctypes.addressof(buffer))
+    program = SockFprog(len(bpf) // 8, ctypes.addressof(buffer))
     args = {
         "operation": "SECCOMP_SET_MODE_FILTER",
         "flags": libc.flag_names(flags, _SHOWN),

@@ -17,7 +17,7 @@ from minirun.image.archives.saving import SavedImage, SavedSource, collected
 from minirun.image.blobs import Blobs
 from minirun.image.dockerfile import expand, mounts
 from minirun.image.dockerfile.cache import over
-from minirun.image.dockerfile.evaluate import Copy, Run, StageState, Work
+from minirun.image.dockerfile.evaluate import Copy, RunStep, StageState, Work
 from minirun.image.dockerfile.parse import Dockerfile, Instruction
 from minirun.image.dockerfile.trees import FolderTree
 from minirun.image.layers import Layers
@@ -26,10 +26,8 @@ from minirun.running.build.copy import copy, make_directory
 from minirun.running.build.documents import documents, last
 from minirun.running.build.run import run
 from minirun.running.build.secrets import Secrets
-from minirun.running.build.stage import BuiltLayer, Outcome, Stage, Workshop
+from minirun.running.build.stage import BuildStage, BuiltLayer, StepLayer, Workshop
 
-Notify = Callable[[str], None]
-"""Takes one line for the user."""
 FindImage = Callable[[str, str], shelf.Image]
 """Takes an image's name and a platform ("" for this machine's); pulls it if it is missing."""
 _COMMENT = "minirun build"
@@ -62,11 +60,11 @@ class Builder:
 
     def __init__(
         self, settings: Settings, file: Dockerfile, context: FolderTree, options: BuildOptions,
-        find: FindImage, say: Notify,
+        find: FindImage, say: Callable[[str], None],
     ) -> None:  # fmt: skip
         self._settings, self._file, self._options = settings, file, options
         self._find, self._say = find, say
-        self._stages: dict[int, Stage] = {}
+        self._stages: dict[int, BuildStage] = {}
         self._shop = Workshop(
             settings, settings.store, context, self._origin, options.host_network,
             options.use_cache, options.quiet, options.now, options.secrets,
@@ -85,7 +83,7 @@ class Builder:
             names = self._options.names or (f"localhost/build:{digest[7:19]}",)
             return [self._named(name, manifest, config, built) for name in names]
 
-    def _named(self, name: str, manifest: bytes, config: bytes, built: Stage) -> shelf.Image:
+    def _named(self, name: str, manifest: bytes, config: bytes, built: BuildStage) -> shelf.Image:
         image = SavedImage(name, oci.MANIFESTS[0], manifest, config, ())
         return take(self._settings.store, name, SavedSource(image, catalogue.BUILT), None)
 
@@ -144,7 +142,7 @@ class Builder:
         stage.config, stage.author = state.config, state.author
         self._stages[number] = stage
 
-    def _base(self, number: int) -> Stage:
+    def _base(self, number: int) -> BuildStage:
         """Return a new stage that begins as FROM says. Raises MinirunError."""
         wanted = self._file.stages[number]
         name = expand.word(wanted.image, self._arguments, self._file.escape)
@@ -153,17 +151,17 @@ class Builder:
         other = self._number(name.lower(), number)
         below = self._stages[other] if other is not None else self._image(name, wanted.base)
         self._announce(number, 1, wanted.base)
-        return Stage(tuple(below.layers), below.config, tuple(below.history), below.platform)
+        return BuildStage(tuple(below.layers), below.config, tuple(below.history), below.platform)
 
-    def _image(self, name: str, base: Instruction) -> Stage:
+    def _image(self, name: str, base: Instruction) -> BuildStage:
         """Return an image as a stage; `scratch` is an empty one. Raises MinirunError."""
         wanted = expand.word(base.flag("platform"), self._arguments, self._file.escape)
         wanted = wanted or self._options.platform
         if name == "scratch":
-            return Stage(platform=platform_of(wanted) if wanted else None)
+            return BuildStage(platform=platform_of(wanted) if wanted else None)
         return self._stage_of(self._find(name, wanted))
 
-    def _origin(self, name: str) -> Stage:
+    def _origin(self, name: str) -> BuildStage:
         """Return what COPY --from means: a stage, or an image. Raises MinirunError."""
         number = self._number(name.lower(), len(self._file.stages))
         if number is not None:
@@ -172,7 +170,7 @@ class Builder:
             return self._stages[number]
         return self._stage_of(self._find(name, self._options.platform))
 
-    def _stage_of(self, image: shelf.Image) -> Stage:
+    def _stage_of(self, image: shelf.Image) -> BuildStage:
         """Return an image of the store as a stage. Raises ImageError, OSError."""
         store = self._settings.store
         with collected(store, [image.name]) as found:
@@ -188,7 +186,9 @@ class Builder:
                 below = [each.unpacked for each in layers]
                 made = Layers(store).ensure(over(chain, layer.diff_id), layer.diff_id, blob, below)
                 layers.append(BuiltLayer(layer.descriptor, layer.diff_id, made))
-        return Stage(tuple(layers), config.raw.get("config") or {}, config.history, config.platform)
+        return BuildStage(
+            tuple(layers), config.raw.get("config") or {}, config.history, config.platform
+        )
 
     def _announce(self, number: int, count: int, instruction: Instruction) -> None:
         """Say which step follows, as podman does: [1/2] STEP 3/7: RUN make."""
@@ -199,7 +199,7 @@ class Builder:
 
     # --- steps -----------------------------------------------------------------------------------
 
-    def _step(self, instruction: Instruction, state: StageState, stage: Stage) -> None:
+    def _step(self, instruction: Instruction, state: StageState, stage: BuildStage) -> None:
         work: Work | None = state.take(instruction)
         outcome = _carry_out(work, stage, self._shop) if work else None
         if outcome:
@@ -219,12 +219,12 @@ class Builder:
         return known | dict(text.split("=", 1) for text in state.shown_arguments())
 
 
-def _carry_out(work: Work, stage: Stage, shop: Workshop) -> Outcome | None:
+def _carry_out(work: Work, stage: BuildStage, shop: Workshop) -> StepLayer | None:
     """Do a step, and put its layer on the stage; None: it needs no layer.
 
     Raises MinirunError, OSError.
     """
-    if isinstance(work, Run):
+    if isinstance(work, RunStep):
         return run(work, stage, shop)
     if isinstance(work, Copy):
         return copy(work, stage, shop)

@@ -21,7 +21,7 @@ from minirun.core.kernel import files, process
 from minirun.core.places import UPPER
 from minirun.core.settings import Settings, unprivileged
 from minirun.engines import rootless_config
-from minirun.image.dockerfile.evaluate import Run
+from minirun.image.dockerfile.evaluate import RunStep
 from minirun.image.dockerfile.trees import LayerTree, resolve
 from minirun.image.pack import LayerPacker, writer_of
 from minirun.image.tarwriter import TarWriter
@@ -35,7 +35,7 @@ PIDS_LIMIT = 2048
 _STAY = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS | files.RESOLVE_NO_XDEV
 
 
-class Mount(NamedTuple):
+class StepMount(NamedTuple):
     """What a step finds mounted."""
 
     source: str
@@ -45,7 +45,7 @@ class Mount(NamedTuple):
 
 
 def run(
-    settings: Settings, work: Run, layers: "tuple[str, ...]", mounts: "tuple[Mount, ...]",
+    settings: Settings, work: RunStep, layers: "tuple[str, ...]", mounts: "tuple[StepMount, ...]",
     output: BinaryIO, *, host_network: bool, quiet: bool,
 ) -> int:  # fmt: skip
     """Run the command over the layers, lowest first, and write its layer to `output`.
@@ -88,7 +88,7 @@ def run(
 
 
 def _document(
-    container_id: str, work: Run, layers: "tuple[str, ...]", mounts: "tuple[Mount, ...]",
+    container_id: str, work: RunStep, layers: "tuple[str, ...]", mounts: "tuple[StepMount, ...]",
     *, host_network: bool,
 ) -> "dict[str, Any]":  # fmt: skip
     """Return the config.json of a step. Raises MinirunError, OSError."""
@@ -105,7 +105,7 @@ def _document(
     return document
 
 
-def _tmpfs(row: Mount) -> "dict[str, Any]":
+def _tmpfs(row: StepMount) -> "dict[str, Any]":
     options = ["nosuid", "nodev", *row.options]
     return {"destination": row.target, "type": "tmpfs", "source": "tmpfs", "options": options}
 

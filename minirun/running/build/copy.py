@@ -16,10 +16,10 @@ from minirun.image.oci import digest_of
 from minirun.image.tarfields import BLOCK
 from minirun.image.unpack import unpack
 from minirun.oci.image_user import in_layers
-from minirun.running.build.stage import Outcome, Stage, Workshop, add, from_cache
+from minirun.running.build.stage import BuildStage, StepLayer, Workshop, add, from_cache
 
 
-def copy(work: Copy, stage: Stage, shop: Workshop) -> Outcome:
+def copy(work: Copy, stage: BuildStage, shop: Workshop) -> StepLayer:
     """Copy files, and put the layer on the stage. Raises MinirunError, OSError."""
     given = _ownership(work, stage)
     with ExitStack() as stack:
@@ -58,7 +58,7 @@ def _copy(work: Copy, source: Tree, writer: LayerWriter, whose: Ownership, store
     writer.copy(source, rest, work.target, whose)
 
 
-def _ownership(work: Copy, stage: Stage) -> Ownership:
+def _ownership(work: Copy, stage: BuildStage) -> Ownership:
     """Return what --chown and --chmod say. Raises MinirunError, OSError."""
     mode = change_of(work.chmod) if work.chmod else None
     if not work.chown:
@@ -66,7 +66,7 @@ def _ownership(work: Copy, stage: Stage) -> Ownership:
     return Ownership(*_owner(work.chown, stage), mode)
 
 
-def _owner(spec: str, stage: Stage) -> tuple[int, int]:
+def _owner(spec: str, stage: BuildStage) -> tuple[int, int]:
     """Return uid and gid; a number that has no entry in /etc/passwd is the group's number too.
 
     Raises MinirunError, OSError.
@@ -104,7 +104,7 @@ def _unpack(tree: Tree, path: str, target: str, writer: LayerWriter, store: str)
             writer.copy_directory(unpacked, "", target, Ownership())
 
 
-def make_directory(work: MakeDirectory, stage: Stage, shop: Workshop) -> Outcome | None:
+def make_directory(work: MakeDirectory, stage: BuildStage, shop: Workshop) -> StepLayer | None:
     """Make the working directory; if it is there the step has no layer."""
     with closing(stage.tree()) as below, Blobs(shop.store).draft() as output:
         writer = LayerWriter(output, below, shop.now)

@@ -5,10 +5,10 @@ from typing import Any
 
 from minirun.image import oci
 from minirun.image.take import this_platform
-from minirun.running.build.stage import Stage, moment
+from minirun.running.build.stage import BuildStage, moment
 
 
-def documents(built: Stage, labels: Mapping[str, str], now: int) -> tuple[bytes, bytes]:
+def documents(built: BuildStage, labels: Mapping[str, str], now: int) -> tuple[bytes, bytes]:
     """Return manifest and configuration of an image."""
     platform = built.platform or this_platform()
     config = dict(built.config)

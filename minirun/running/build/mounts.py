@@ -16,15 +16,15 @@ from minirun.core.settings import unprivileged
 from minirun.image.dockerfile.cache import StepCache, scratch
 from minirun.image.dockerfile.chmod import octal
 from minirun.image.dockerfile.copying import LayerWriter, Ownership
-from minirun.image.dockerfile.evaluate import PIPES, Run
+from minirun.image.dockerfile.evaluate import PIPES, RunStep
 from minirun.image.dockerfile.mounts import AGENT, SECRETS
 from minirun.image.dockerfile.trees import FolderTree, Found, Tree, expand, is_directory
 from minirun.image.unpack import unpack
 from minirun.running.build import secrets
-from minirun.running.build.container import Mount
+from minirun.running.build.container import StepMount
 from minirun.running.build.stage import Workshop, id_of
 
-Options = Mapping[str, str]
+MountFlag = Mapping[str, str]
 """Of one --mount: minirun.image.dockerfile.mounts."""
 _FILE = "file"
 _SOCKET = "SSH_AUTH_SOCK="
@@ -34,11 +34,11 @@ _OPTIONS = ("ro", "nosuid", "nodev", "noexec")
 class Prepared(NamedTuple):
     """What a step gets."""
 
-    mounts: tuple[Mount, ...]
+    mounts: tuple[StepMount, ...]
     env: tuple[str, ...]
 
 
-def content_keys(work: Run, shop: Workshop) -> tuple[str, ...]:
+def content_keys(work: RunStep, shop: Workshop) -> tuple[str, ...]:
     """Return what a step's result follows from beside its line: what is in its mounts.
 
     Secrets are no part of it, as with docker. Raises ImageError, OSError.
@@ -46,9 +46,9 @@ def content_keys(work: Run, shop: Workshop) -> tuple[str, ...]:
     return tuple(_Source(row, shop).key() for row in work.mounts if _has_source(row))
 
 
-def prepare(work: Run, shop: Workshop, stack: ExitStack) -> Prepared:
+def prepare(work: RunStep, shop: Workshop, stack: ExitStack) -> Prepared:
     """Make all that a step's mounts need; `stack` takes it away. Raises ImageError, OSError."""
-    made: list[Mount] = []
+    made: list[StepMount] = []
     env: list[str] = []
     agents = 0
     for row in work.mounts:
@@ -61,7 +61,7 @@ def prepare(work: Run, shop: Workshop, stack: ExitStack) -> Prepared:
             agents += 1
             if agent := shop.secrets.agent(row):
                 path = stack.enter_context(secrets.forwarded(agent, row))
-                made.append(Mount(path, target, _OPTIONS[1:]))
+                made.append(StepMount(path, target, _OPTIONS[1:]))
                 if not any(entry.startswith(_SOCKET) for entry in (*work.env, *env)):
                     env.append(_SOCKET + target)
         else:
@@ -71,7 +71,7 @@ def prepare(work: Run, shop: Workshop, stack: ExitStack) -> Prepared:
     return Prepared(tuple(made), tuple(env))
 
 
-def _secret(row: Options, value: bytes, env: "list[str]", stack: ExitStack) -> "list[Mount]":
+def _secret(row: MountFlag, value: bytes, env: "list[str]", stack: ExitStack) -> "list[StepMount]":
     """Return the mount of a secret, if it is to be a file; as a variable it is put into `env`."""
     if "env" in row:
         env.append(f"{row['env'] or row['id']}={os.fsdecode(value)}")
@@ -79,20 +79,20 @@ def _secret(row: Options, value: bytes, env: "list[str]", stack: ExitStack) -> "
             return []
     target = row.get("target") or f"{SECRETS}/{os.path.basename(row['id'])}"
     path = stack.enter_context(secrets.in_memory(value, row))
-    return [Mount(path, target, _OPTIONS)]
+    return [StepMount(path, target, _OPTIONS)]
 
 
-def _tmpfs(row: Options, shop: Workshop, stack: ExitStack) -> Mount:
+def _tmpfs(row: MountFlag, shop: Workshop, stack: ExitStack) -> StepMount:
     size = (f"size={row['size']}",) if "size" in row else ()
-    return Mount("", row["target"], (*_read_only(row), *size))
+    return StepMount("", row["target"], (*_read_only(row), *size))
 
 
-def _bind(row: Options, shop: Workshop, stack: ExitStack) -> Mount:
+def _bind(row: MountFlag, shop: Workshop, stack: ExitStack) -> StepMount:
     folder = stack.enter_context(scratch(shop.store))
-    return Mount(_Source(row, shop).copy(folder, shop), row["target"], _read_only(row))
+    return StepMount(_Source(row, shop).copy(folder, shop), row["target"], _read_only(row))
 
 
-def _cache(row: Options, shop: Workshop, stack: ExitStack) -> Mount:
+def _cache(row: MountFlag, shop: Workshop, stack: ExitStack) -> StepMount:
     alone = row.get("sharing", "shared") != "shared"
     name = row.get("id") or row["target"]
     fill: Callable[[str], object] | None = None
@@ -104,34 +104,34 @@ def _cache(row: Options, shop: Workshop, stack: ExitStack) -> Mount:
         os.chown(folder, *(id_of(row.get(key, "0"), key) for key in ("uid", "gid")))
     if not fill or "mode" in row:
         os.chmod(folder, octal(row.get("mode", "0755"), "mode"))
-    return Mount(folder, row["target"], _read_only(row))
+    return StepMount(folder, row["target"], _read_only(row))
 
 
 _MAKERS = {"tmpfs": _tmpfs, "bind": _bind, "cache": _cache}
 
 
-def _program(work: Run, shop: Workshop, stack: ExitStack) -> Mount:
+def _program(work: RunStep, shop: Workshop, stack: ExitStack) -> StepMount:
     """Return the mount of a here-document that is a program of its own."""
     path = f"{stack.enter_context(scratch(shop.store))}/{_FILE}"
     with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
         file.write(work.script)
     os.chmod(path, 0o755)
     assert work.argv[0].startswith(PIPES)
-    return Mount(path, work.argv[0], ("ro",))
+    return StepMount(path, work.argv[0], ("ro",))
 
 
-def _read_only(row: Options) -> tuple[str, ...]:
+def _read_only(row: MountFlag) -> tuple[str, ...]:
     return ("ro",) if row.get("readonly") else ()
 
 
-def _has_source(row: Options) -> bool:
+def _has_source(row: MountFlag) -> bool:
     return row["type"] == "bind" or (row["type"] == "cache" and "from" in row)
 
 
 class _Source:
     """The file or directory that a mount shows: of the context, or of a stage or an image."""
 
-    def __init__(self, row: Options, shop: Workshop) -> None:
+    def __init__(self, row: MountFlag, shop: Workshop) -> None:
         self._name = row.get("source", "")
         self._origin = shop.origin(row["from"]) if row.get("from") else None
         self._context = shop.context

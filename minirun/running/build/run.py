@@ -4,13 +4,13 @@ from contextlib import ExitStack
 
 from minirun.core.errors import ImageError
 from minirun.image.blobs import Blobs
-from minirun.image.dockerfile.evaluate import PROXIES, Run
+from minirun.image.dockerfile.evaluate import PROXIES, RunStep
 from minirun.image.oci import digest_of
 from minirun.running.build import container, mounts
-from minirun.running.build.stage import Outcome, Stage, Workshop, add, from_cache
+from minirun.running.build.stage import BuildStage, StepLayer, Workshop, add, from_cache
 
 
-def run(work: Run, stage: Stage, shop: Workshop) -> Outcome:
+def run(work: RunStep, stage: BuildStage, shop: Workshop) -> StepLayer:
     """Run a command, and put the layer on the stage. Raises MinirunError, OSError."""
     host_network = _host_network(work.network, allowed=shop.host_network)
     if not stage.layers:

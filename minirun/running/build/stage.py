@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minirun.core.errors import ImageError
 from minirun.core.settings import Settings
 from minirun.image.blobs import Blobs
-from minirun.image.dockerfile.cache import Made, StepCache, over
+from minirun.image.dockerfile.cache import CachedStep, StepCache, over
 from minirun.image.dockerfile.trees import FolderTree, LayerTree
 from minirun.image.layers import Layer, Layers
 from minirun.image.oci import OCI_LAYER, Descriptor, History, Platform
@@ -27,7 +27,7 @@ class BuiltLayer(NamedTuple):
     unpacked: Layer
 
 
-class Stage:
+class BuildStage:
     """What a stage has become so far; at the end, what it is."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Workshop(NamedTuple):
     settings: Settings
     store: str
     context: FolderTree
-    origin: Callable[[str], Stage]
+    origin: Callable[[str], BuildStage]
     """The stage or image of COPY --from."""
     host_network: bool
     use_cache: bool
@@ -72,7 +72,7 @@ class Workshop(NamedTuple):
     """What --secret and --ssh give."""
 
 
-class Outcome(NamedTuple):
+class StepLayer(NamedTuple):
     """The layer that a step has come to."""
 
     created: str
@@ -80,23 +80,23 @@ class Outcome(NamedTuple):
     """False: a build before has made it."""
 
 
-def from_cache(key: str, stage: Stage, shop: Workshop) -> Outcome | None:
+def from_cache(key: str, stage: BuildStage, shop: Workshop) -> StepLayer | None:
     """Take the layer that a build before has made of this step; None if there is none."""
     found = StepCache(shop.store).find(key, stage.chain) if shop.use_cache else None
     if not found:
         return None
     put(found.diff_id, stage, shop.store)
-    return Outcome(found.created, is_new=False)
+    return StepLayer(found.created, is_new=False)
 
 
-def add(key: str, output: io.BufferedRandom, stage: Stage, shop: Workshop) -> Outcome:
+def add(key: str, output: io.BufferedRandom, stage: BuildStage, shop: Workshop) -> StepLayer:
     """Take a new archive as a layer, and remember that this step has made it."""
     digest, _ = Blobs(shop.store).adopt(output)
     below = stage.chain
     put(digest, stage, shop.store, is_new=True)
     created = moment(shop.now)
-    StepCache(shop.store).keep(key, below, Made(digest, created))
-    return Outcome(created, is_new=True)
+    StepCache(shop.store).keep(key, below, CachedStep(digest, created))
+    return StepLayer(created, is_new=True)
 
 
 def moment(nanoseconds: int) -> str:
@@ -104,7 +104,7 @@ def moment(nanoseconds: int) -> str:
     return datetime.fromtimestamp(nanoseconds // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def put(diff_id: str, stage: Stage, store: str, *, is_new: bool = False) -> None:
+def put(diff_id: str, stage: BuildStage, store: str, *, is_new: bool = False) -> None:
     """Put a layer of the store's, an archive that is not compressed, on top of a stage.
 
     If a step has just made it anew, an older one that is damaged is unpacked again.

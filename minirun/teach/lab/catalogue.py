@@ -11,7 +11,7 @@ _WORDS = "words"
 
 
 @dataclass(frozen=True)
-class Finding:
+class LabFinding:
     """What a check can find, in words."""
 
     seen: str
@@ -19,7 +19,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Lab:
+class LabTexts:
     """One lab's texts, in one language."""
 
     name: str
@@ -32,7 +32,7 @@ class Lab:
     question: str
     choices: dict[str, str]
     """What may happen: a finding, or "solved" → in words."""
-    findings: dict[str, Finding]
+    findings: dict[str, LabFinding]
     """The first is what is found as long as nothing was mended."""
     why: str
     """What is learnt, once it is solved."""
@@ -43,7 +43,7 @@ class Lab:
         return next(iter(self.findings))
 
 
-def labs(language: str = ENGLISH) -> list[Lab]:
+def labs(language: str = ENGLISH) -> list[LabTexts]:
     """Return all labs."""
     english, own = table("labs", ENGLISH), table("labs", language)
     names = [name for name in english if name != _WORDS]
@@ -51,15 +51,15 @@ def labs(language: str = ENGLISH) -> list[Lab]:
             for number, name in enumerate(names, 1)]  # fmt: skip
 
 
-def _lab(name: str, number: int, texts: dict[str, Any]) -> Lab:
-    findings = {key: Finding(*both) for key, both in texts.pop("findings").items()}
+def _lab(name: str, number: int, texts: dict[str, Any]) -> LabTexts:
+    findings = {key: LabFinding(*both) for key, both in texts.pop("findings").items()}
     choices = list(texts.pop("choices").items())
     first = number % len(choices)  # or the first one would always be right
     turned = dict(choices[first:] + choices[:first])
-    return Lab(name, number, findings=findings, choices=turned, **texts)
+    return LabTexts(name, number, findings=findings, choices=turned, **texts)
 
 
-def find(text: str, language: str = ENGLISH) -> Lab:
+def find(text: str, language: str = ENGLISH) -> LabTexts:
     """Return the lab of this name, or number. Raises UsageError."""
     for one in labs(language):
         if text in (one.name, str(one.number)):

@@ -15,7 +15,7 @@ from minirun.core import config as configs
 from minirun.core import state
 from minirun.teach.lab import facts
 from minirun.teach.lab.catalogue import SOLVED
-from minirun.teach.lab.folder import Folder
+from minirun.teach.lab.folder import LabFolder
 
 ENDLESS = "hangs"
 _SETTLING_SECONDS = 1.2
@@ -25,7 +25,7 @@ _GPU_0, _GPU_1, _GPU_7 = (195, 0), (195, 1), (195, 7)
 _CHOWN = 1 << 0  # capabilities(7)
 
 
-def look(folder: Folder) -> str:
+def look(folder: LabFolder) -> str:
     """Start what run.sh starts, and return what is found. Raises MinirunError, OSError."""
     check = CHECKS[folder.name]
     if folder.run(_LIMITS.get(folder.name, _LIMIT)) is None:
@@ -36,7 +36,7 @@ def look(folder: Folder) -> str:
     return found
 
 
-def stacked_overlay(lab: Folder) -> str:
+def stacked_overlay(lab: LabFolder) -> str:
     """Is there an overlay that can be written to, and does what is written lie on the disk?"""
     found = {mount.mount_point: mount.fs_type for mount in facts.mounts()}
     merged, disk = lab.path / "merged", lab.path / "disk"
@@ -56,7 +56,7 @@ def stacked_overlay(lab: Folder) -> str:
     return SOLVED if is_inside else "outside"
 
 
-def zombie_init(lab: Folder) -> str:
+def zombie_init(lab: LabFolder) -> str:
     """Are there children of process 1 that are dead, and not waited for?"""
     pid = facts.init_of(lab)
     if not pid:
@@ -67,7 +67,7 @@ def zombie_init(lab: Folder) -> str:
     return "zombies" if facts.zombies(pid) else SOLVED
 
 
-def shared_mounts(lab: Folder) -> str:
+def shared_mounts(lab: LabFolder) -> str:
     """Has the host the mount that was made in the namespace?"""
     inside, shared = str(lab.path / "shared/inside"), str(lab.path / "shared")
     views = [facts.mounts(pid) for pid in facts.elsewhere(lab, "mnt")]
@@ -80,7 +80,7 @@ def shared_mounts(lab: Folder) -> str:
     return SOLVED if found else "no-mount"
 
 
-def lost_whiteout(lab: Folder) -> str:
+def lost_whiteout(lab: LabFolder) -> str:
     """Is the file of the lower layer hidden, and nothing but that?"""
     merged = lab.path / "merged"
     if str(merged) not in {mount.mount_point for mount in facts.mounts()}:
@@ -94,7 +94,7 @@ def lost_whiteout(lab: Folder) -> str:
     return SOLVED if (merged / "kept").exists() else "too-much"
 
 
-def lost_reply(lab: Folder) -> str:
+def lost_reply(lab: LabFolder) -> str:
     """Has init gone on, and after it had its map?"""
     for pid in facts.elsewhere(lab, "user"):
         if facts.program(pid) != "sleep":
@@ -105,7 +105,7 @@ def lost_reply(lab: Folder) -> str:
     return "stopped"
 
 
-def failing_hook(lab: Folder) -> str:
+def failing_hook(lab: LabFolder) -> str:
     """Does the container run, with the folder that the hook makes?"""
     pid = facts.init_of(lab)
     if not pid:
@@ -116,7 +116,7 @@ def failing_hook(lab: Folder) -> str:
     return SOLVED if folder.st_uid == 1000 else "wrong-owner"
 
 
-def wrong_capabilities(lab: Folder) -> str:
+def wrong_capabilities(lab: LabFolder) -> str:
     """Was the folder given away, by a process that may do no more than that?"""
     pid = facts.init_of(lab)
     if not pid:
@@ -127,7 +127,7 @@ def wrong_capabilities(lab: Folder) -> str:
     return SOLVED if int(facts.field(pid, "CapEff") or "0", 16) == _CHOWN else "too-much"
 
 
-def wrong_minor(lab: Folder) -> str:
+def wrong_minor(lab: LabFolder) -> str:
     """Which GPU is behind the name?"""
     pid = facts.init_of(lab)
     if not pid:
@@ -141,7 +141,7 @@ def wrong_minor(lab: Folder) -> str:
     return "too-much" if facts.allows(rules, *_GPU_1) else SOLVED
 
 
-def denied_cgroup(lab: Folder) -> str:
+def denied_cgroup(lab: LabFolder) -> str:
     """May the container open the node that it has, and only this one?"""
     pid = facts.init_of(lab)
     if not pid:
@@ -154,7 +154,7 @@ def denied_cgroup(lab: Folder) -> str:
     return "too-much" if facts.allows(rules, *_GPU_7) else SOLVED
 
 
-def same_file_system(lab: Folder) -> str:
+def same_file_system(lab: LabFolder) -> str:
     """Is the jail the root of its mount namespace, and the old root gone?"""
     jail = lab.path / "jail"
     for pid in facts.elsewhere(lab, "mnt"):
@@ -166,7 +166,7 @@ def same_file_system(lab: Folder) -> str:
     return "refused"
 
 
-def leaked_descriptor(lab: Folder) -> str:
+def leaked_descriptor(lab: LabFolder) -> str:
     """Has the container a directory of the host among its descriptors?"""
     pid = facts.init_of(lab)
     if not pid:
@@ -177,7 +177,7 @@ def leaked_descriptor(lab: Folder) -> str:
     return SOLVED if facts.same(opened.get(3), lab.path / "licence") else "not-handed"
 
 
-def slow_hook(lab: Folder) -> str:
+def slow_hook(lab: LabFolder) -> str:
     """Has the start come to its end, with all that the hooks leave?"""
     pid = facts.init_of(lab)
     if not pid:
@@ -186,7 +186,7 @@ def slow_hook(lab: Folder) -> str:
     return "hook-missing" if None in done else SOLVED
 
 
-def stale_cdi(lab: Folder) -> str:
+def stale_cdi(lab: LabFolder) -> str:
     """Does the container run, with the GPU and the driver's library?"""
     pid = facts.init_of(lab)
     if not pid:
@@ -196,7 +196,7 @@ def stale_cdi(lab: Folder) -> str:
     return SOLVED if _libcuda(pid) else "no-library"
 
 
-def daemon_reload(lab: Folder) -> str:
+def daemon_reload(lab: LabFolder) -> str:
     """May the container open its GPU after the rules of config.json were written anew?"""
     pid = facts.init_of(lab)
     if not pid:
@@ -210,7 +210,7 @@ def daemon_reload(lab: Folder) -> str:
     return SOLVED if facts.allows(container.effective_device_rules(), *_GPU_0) else "taken-away"
 
 
-def version_skew(lab: Folder) -> str:
+def version_skew(lab: LabFolder) -> str:
     """Which libcuda does the linker find: the driver's, or one that was brought along?"""
     pid = facts.init_of(lab)
     if not pid:
@@ -227,7 +227,7 @@ def version_skew(lab: Folder) -> str:
     return "no-library"
 
 
-def missing_library(lab: Folder) -> str:
+def missing_library(lab: LabFolder) -> str:
     """Is libcuda in the container?"""
     pid = facts.init_of(lab)
     if not pid:
@@ -246,7 +246,7 @@ def _libcuda(pid: int) -> str:
     return ""
 
 
-CHECKS: dict[str, Callable[[Folder], str]] = {
+CHECKS: dict[str, Callable[[LabFolder], str]] = {
     check.__name__.replace("_", "-"): check
     for check in (
         stacked_overlay, zombie_init, shared_mounts, lost_whiteout, lost_reply, failing_hook,

@@ -17,13 +17,13 @@ from minirun.core import state
 from minirun.core.errors import StateError
 from minirun.core.kernel import namespaces
 from minirun.core.rootfs.inroot import Root
-from minirun.teach.lab.folder import Folder
+from minirun.teach.lab.folder import LabFolder
 
 CONTAINER = "lab"
 """The name of every lab's container."""
 
 
-def init_of(folder: Folder) -> int:
+def init_of(folder: LabFolder) -> int:
     """Return the pid of the container's process 1 on the host; 0 if it does not run."""
     with suppress(StateError, OSError):
         record = state.load(str(folder.state), CONTAINER)
@@ -32,7 +32,7 @@ def init_of(folder: Folder) -> int:
     return 0
 
 
-def cgroup_of(folder: Folder) -> Cgroup:
+def cgroup_of(folder: LabFolder) -> Cgroup:
     """Return the container's cgroup. Raises StateError, MinirunError, OSError."""
     record = state.load(str(folder.state), CONTAINER)
     return cgroups.from_record(record["cgroup"], record["init"])
@@ -83,7 +83,7 @@ def namespace(pid: "int | str", kind: str) -> int:
     return 0
 
 
-def elsewhere(folder: Folder, kind: str) -> Iterator[int]:
+def elsewhere(folder: LabFolder, kind: str) -> Iterator[int]:
     """Yield the lab's processes that have a namespace of this kind of their own."""
     own = namespace("self", kind)
     return (pid for pid in folder.processes() if namespace(pid, kind) not in (0, own))

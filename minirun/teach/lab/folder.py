@@ -10,7 +10,7 @@
 
 Nothing else is written down: whatever the moment at which a command was killed, the containers are
 those in state/, the mounts those below the folder, and the processes those whose environment says
-MINIRUN_LAB=folder. :meth:`Folder.stop` ends them from what the kernel says of them.
+MINIRUN_LAB=folder. :meth:`LabFolder.stop` ends them from what the kernel says of them.
 """
 
 import os
@@ -38,7 +38,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENDING_SECONDS = 5.0
 
 
-class Folder:
+class LabFolder:
     """One lab on this machine, started or not."""
 
     def __init__(self, name: str, settings: Settings) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from minirun.core import places
 from minirun.teach.observe.family import Process, Program
-from minirun.teach.observe.talk import Message
+from minirun.teach.observe.talk import ObservedMessage
 from minirun.teach.oracle.compare import LISTED, is_question
 from minirun.teach.strace import Call, flags, seen, string
 
@@ -51,12 +51,12 @@ class Cast:
     """pid of a process between runtime and init → "nsexec", or "runtime" (exec) for a copy."""
     starters: list[int] = field(default_factory=list)
     """Other processes of the runtime's that spoke to init: `start`."""
-    hooks: dict[int, Message] = field(default_factory=dict)
+    hooks: dict[int, ObservedMessage] = field(default_factory=dict)
     """pid → the state that it was given."""
     tried: list[int] = field(default_factory=list)
     """Hooks that could not be executed, and so were given no state."""
-    ask: list[Message] = field(default_factory=list)
-    answer: list[Message] = field(default_factory=list)
+    ask: list[ObservedMessage] = field(default_factory=list)
+    answer: list[ObservedMessage] = field(default_factory=list)
     root: Call | None = None
     """Init's change of its root."""
     command: Call | None = None
@@ -106,7 +106,7 @@ class Cast:
         return min(times, default=0.0)
 
 
-def read(family: dict[int, Process], messages: list[Message]) -> list[Cast]:
+def read(family: dict[int, Process], messages: list[ObservedMessage]) -> list[Cast]:
     """Return a cast for each container that was started, in their order."""
     found: list[Cast] = []
     for init in _inits(family, messages):
@@ -191,7 +191,7 @@ def is_work(call: Call) -> bool:
     return call.name in LISTED and not is_question(call)
 
 
-def _inits(family: dict[int, Process], messages: list[Message]) -> list[int]:
+def _inits(family: dict[int, Process], messages: list[ObservedMessage]) -> list[int]:
     """Return those that can be an init, in their order: those that change their root, if any do.
 
     What a hook made is none: nvidia-container-cli gives ldconfig a root of its own. Hooks get the
@@ -234,7 +234,7 @@ def _runtime(family: dict[int, Process], init: int) -> int:
     return 0
 
 
-def _fill(cast: Cast, messages: list[Message]) -> Cast:
+def _fill(cast: Cast, messages: list[ObservedMessage]) -> Cast:
     init = cast.family[cast.init]
     _fill_between(cast, cast.init, "runtime")
     cast.hooks = _hooks(cast, messages)
@@ -267,9 +267,9 @@ def _below(cast: Cast, pid: int) -> bool:
     return pid != cast.runtime and cast.runtime in cast.ancestors(pid)
 
 
-def _hooks(cast: Cast, messages: list[Message]) -> dict[int, Message]:
+def _hooks(cast: Cast, messages: list[ObservedMessage]) -> dict[int, ObservedMessage]:
     """Return the processes to which the container's state was given."""
-    found: dict[int, Message] = {}
+    found: dict[int, ObservedMessage] = {}
     for message in messages:
         if cast.has(message.sender):
             found.update((pid, message) for pid in _told(cast.family, message) if pid not in found)
@@ -284,7 +284,7 @@ def _was_not_executed(cast: Cast, pid: int) -> bool:
     return tried and late and not process.programs and pid not in cast.hooks
 
 
-def _told(family: dict[int, Process], message: Message) -> list[int]:
+def _told(family: dict[int, Process], message: ObservedMessage) -> list[int]:
     """Return to whom a maker gave a container's state: who read it, or has its pipe as stdin."""
     if not message.is_state:
         return []
@@ -305,8 +305,8 @@ def _command(init: Process) -> Call | None:
 
 
 def _exchange(
-    cast: Cast, messages: list[Message], ours: set[int]
-) -> tuple[list[Message], list[Message]]:
+    cast: Cast, messages: list[ObservedMessage], ours: set[int]
+) -> tuple[list[ObservedMessage], list[ObservedMessage]]:
     """Return init's question and the runtime's answer: both before init changes its root.
 
     If the runtime gave hooks the container's state, the question is what init said last before
@@ -314,7 +314,7 @@ def _exchange(
     before that has neither.
     """
     end = cast.root.began if cast.root else float("inf")
-    runs: list[list[Message]] = []
+    runs: list[list[ObservedMessage]] = []
     for message in messages:
         pair = {message.sender, message.receiver}
         if message.call.began < end and cast.init in pair and pair & ours:
@@ -376,7 +376,7 @@ def _inherited(family: dict[int, Process], pid: int) -> str:
     return "unknown"
 
 
-def _id(cast: Cast, messages: list[Message]) -> str:
+def _id(cast: Cast, messages: list[ObservedMessage]) -> str:
     """Return the container's id: of the state that a hook gets, of the folder of the FIFO that
     init waits at, of the folder of a file that is opened, or the runtime's last argument."""
     for message in messages:

@@ -14,7 +14,7 @@ from minirun.teach.observe import failure, rules, talk
 from minirun.teach.observe import family as families
 from minirun.teach.observe.cast import Cast
 from minirun.teach.observe.family import EXEC, Process, is_thread
-from minirun.teach.observe.talk import Message
+from minirun.teach.observe.talk import ObservedMessage
 from minirun.teach.oracle import calls as table
 from minirun.teach.strace import Call, parse, seen, string
 
@@ -67,7 +67,9 @@ def lines(events: list[Event]) -> str:
 class _Teller:
     """Tells one container's start."""
 
-    def __init__(self, cast: Cast, messages: list[Message], zero: float, *, alone: bool) -> None:
+    def __init__(
+        self, cast: Cast, messages: list[ObservedMessage], zero: float, *, alone: bool
+    ) -> None:
         self.cast = cast
         self.messages = messages
         self.zero = zero
@@ -152,7 +154,7 @@ class _Teller:
                 at = calls[0].time
                 yield (at, 1), self._event(at, pid, "note", UNREADABLE, args)
 
-    def _reader(self, message: Message) -> int:
+    def _reader(self, message: ObservedMessage) -> int:
         """The hook that had the pipe and did not read it."""
         return next((pid for pid, state in self.cast.hooks.items() if state == message), 0)
 

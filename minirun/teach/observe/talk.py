@@ -22,7 +22,7 @@ _WORD = re.compile(r"([A-Z][A-Z_]{3,})(?=\s|$)")
 
 
 @dataclass(frozen=True)
-class Message:
+class ObservedMessage:
     """What one process said to another."""
 
     call: Call
@@ -85,7 +85,7 @@ class _Part:
     """How many bytes went before it on its channel; -1: it was not sent."""
 
 
-def read(family: dict[int, Process]) -> list[Message]:
+def read(family: dict[int, Process]) -> list[ObservedMessage]:
     """Return all messages between two processes, in the order in which they were sent."""
     written: dict[str, list[_Part]] = defaultdict(list)
     sent: dict[str, int] = defaultdict(int)
@@ -110,7 +110,9 @@ def read(family: dict[int, Process]) -> list[Message]:
         for part in parts:
             receiver, when = _receiver(part.start, readers.get(channel, []))
             if receiver != part.sender:
-                found.append(Message(part.call, part.sender, receiver, when, channel, part.text))
+                found.append(
+                    ObservedMessage(part.call, part.sender, receiver, when, channel, part.text)
+                )
     return sorted(found, key=lambda message: message.call.time)
 
 

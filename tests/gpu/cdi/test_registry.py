@@ -9,7 +9,7 @@ from minirun.core.errors import GPUError
 from minirun.gpu.cdi import registry
 
 
-def env_of(found: registry.Registry, *names: str) -> list[str]:
+def env_of(found: registry.CdiRegistry, *names: str) -> list[str]:
     parts = found.edits([f"{KIND}={name}" for name in names])
     return [entry for part in parts for entry in part.env]
 

@@ -327,7 +327,7 @@ def test_a_spec_in_the_folders_is_used(minirun: Program, tmp_path: Path) -> None
 def simulated_spec(program: Program) -> dict[str, Any]:
     hook = recipe.HookProgram(program.path, (program.path, "nvidia-cdi-hook"))
     assert stat.S_IMODE(os.stat(program.path).st_mode) & 0o111
-    return generate.spec(inventory("simulated", STORE), recipe.Recipe(hook))
+    return generate.spec(inventory("simulated", STORE), recipe.CdiRecipe(hook))
 
 
 def test_the_interpreter_runs_the_hooks_where_minirun_is_a_module(minirun: Program) -> None:

@@ -9,7 +9,7 @@ from minirun.image.dockerfile.evaluate import (
     DEFAULT_PATH,
     Copy,
     MakeDirectory,
-    Run,
+    RunStep,
     StageState,
     Work,
     nanoseconds,
@@ -71,8 +71,8 @@ def test_work() -> None:
     env = ("PATH=/bin", "http_proxy=http://p", "A=1")
     assert work == [
         MakeDirectory("/w", ""),
-        Run(("/bin/sh", "-c", "x $A"), env, "/w", "", (mount,), "default"),
-        Run(("y",), env, "/w", "u", (), "default"),
+        RunStep(("/bin/sh", "-c", "x $A"), env, "/w", "", (mount,), "default"),
+        RunStep(("y",), env, "/w", "u", (), "default"),
         Copy(("a", "b"), "/w/", "", "", "", unpacks=False),
         Copy(("x.tar",), "/y", "", "1", "", unpacks=True),
     ]
@@ -81,7 +81,7 @@ def test_work() -> None:
 def test_here_documents_of_run() -> None:
     """A document alone is the script; behind a command the shell reads it; #! is a program."""
     text = 'RUN <<E\n$A b\nE\nRUN cat <<E >x\n$A\nE\nSHELL ["bash", "-c"]\nRUN <<-E\n\t#!/x\n\tE'
-    found = [work for work in evaluate(text)[1] if isinstance(work, Run)]
+    found = [work for work in evaluate(text)[1] if isinstance(work, RunStep)]
     assert [(each.argv, each.script) for each in found] == [
         (("/bin/sh", "-c", "$A b\n"), ""),
         (("/bin/sh", "-c", "cat <<E >x\n$A\nE"), ""),
@@ -114,7 +114,7 @@ def test_here_documents_of_copy() -> None:
 )  # fmt: skip
 def test_mounts(text: str, found: dict[str, str]) -> None:
     run = evaluate(f"ENV V=/v\nWORKDIR /w\nRUN --mount={text} x")[1][-1]
-    assert isinstance(run, Run) and run.mounts == (found,)
+    assert isinstance(run, RunStep) and run.mounts == (found,)
 
 
 @pytest.mark.parametrize("env", [None, ["FOO", "A=1"]])
@@ -130,7 +130,7 @@ def test_what_the_history_shows() -> None:
         state.take(each)
     assert state.shown_arguments() == ("A=1",)
     run = state.take(parse("FROM x\nRUN y").stages[0].instructions[0])
-    assert isinstance(run, Run) and f"PATH={DEFAULT_PATH}" in run.env
+    assert isinstance(run, RunStep) and f"PATH={DEFAULT_PATH}" in run.env
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 
 from minirun.core.kernel import mounts as m
 from minirun.oci.mounts import options
-from minirun.oci.mounts.options import Options, parse
+from minirun.oci.mounts.options import MountOptions, parse
 
-NOTHING = Options(0, (), 0, 0, 0, 0, "", False, "")
+NOTHING = MountOptions(0, (), 0, 0, 0, 0, "", False, "")
 
 SPEC_WORDS = (
     "async", "atime", "bind", "defaults", "dev", "diratime", "dirsync", "exec", "iversion",

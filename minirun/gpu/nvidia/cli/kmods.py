@@ -38,7 +38,7 @@ _MODULES = {
 _AT_FDCWD = -100
 
 
-class Access(Record):
+class NodePermissions(Record):
     """Who may open a node: as the driver wants it."""
 
     uid: int = 0
@@ -176,13 +176,13 @@ def _module(name: str, tell: "Callable[[str], None]") -> bool:
     return False
 
 
-def _access(path: str) -> Access:
+def _access(path: str) -> NodePermissions:
     """Read DeviceFileUID, -GID, -Mode and (Modify)DeviceFile(s) of the driver's file `path`."""
     try:
         rows = driverroot.facts("", path)
     except OSError:
         rows = {}
-    return Access(
+    return NodePermissions(
         uid=int(rows.get("DeviceFileUID", "0")),
         gid=int(rows.get("DeviceFileGID", "0")),
         mode=int(rows.get("DeviceFileMode", str(0o666))),
@@ -191,7 +191,7 @@ def _access(path: str) -> Access:
 
 
 def _node(
-    path: str, driver: str, minor: int, access: Access, tell: "Callable[[str], None]"
+    path: str, driver: str, minor: int, access: NodePermissions, tell: "Callable[[str], None]"
 ) -> None:
     """Make a node and its link in /dev/char; leave it alone where it is right already."""
     if not access.modify:
@@ -211,7 +211,7 @@ def _node(
         tell(f"could not create kernel module device node: {error}")
 
 
-def _make(path: str, device: int, access: Access) -> None:
+def _make(path: str, device: int, access: NodePermissions) -> None:
     try:
         status = os.lstat(path)
     except FileNotFoundError:

@@ -30,7 +30,7 @@ NARROW: "dict[str, tuple[int, ...]]" = {"x86_64": (0x0000,), "aarch64": (0x0900,
 """Machine → the architecture bits (FLAG_REQUIRED_MASK) of its 64-bit and its 32-bit libraries."""
 
 
-class Entry(Record):
+class LdCacheEntry(Record):
     """A library: its SONAME, its path, and the architecture it is for."""
 
     soname: str
@@ -38,11 +38,11 @@ class Entry(Record):
     arch: int
 
 
-_read: "dict[tuple[int, ...], list[Entry]]" = {}
+_read: "dict[tuple[int, ...], list[LdCacheEntry]]" = {}
 """The cache that was read last, by what tells one file from another."""
 
 
-def load(root: str, cache: str, table: "dict[str, tuple[int, ...]]" = WIDE) -> "list[Entry]":
+def load(root: str, cache: str, table: "dict[str, tuple[int, ...]]" = WIDE) -> "list[LdCacheEntry]":
     """Return the libraries of the loader's `cache` below `root` that this machine can load.
 
     `table` is WIDE or NARROW. There are none if there is no cache. The file is read once.
@@ -59,7 +59,7 @@ def load(root: str, cache: str, table: "dict[str, tuple[int, ...]]" = WIDE) -> "
     return [entry for entry in _read[key] if entry.arch in architectures]
 
 
-def parse(data: bytes, path: str = LD_SO_CACHE) -> "list[Entry]":
+def parse(data: bytes, path: str = LD_SO_CACHE) -> "list[LdCacheEntry]":
     """Return the libc6 libraries of the cache `path`, in its order. Raises GPUError for another."""
     start = _start(data, path)
     try:
@@ -68,7 +68,7 @@ def parse(data: bytes, path: str = LD_SO_CACHE) -> "list[Entry]":
         if len(table) != count * _ENTRY.size:
             raise ValueError(count)
         entries = [
-            Entry(_string(data, start + key), _string(data, start + value), flags & 0xFF00)
+            LdCacheEntry(_string(data, start + key), _string(data, start + value), flags & 0xFF00)
             for flags, key, value, _, _ in _ENTRY.iter_unpack(table)
             if flags & 0xFF == _LIBC6
         ]

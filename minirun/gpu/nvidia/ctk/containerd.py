@@ -37,9 +37,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.gpu.nvidia.ctk.engine_files import Table
+    from minirun.gpu.nvidia.ctk.engine_files import TomlTable
 
-    _Files = list[tuple[str, Table]]
+    _ParsedFiles = list[tuple[str, TomlTable]]
     """Paths, and what is in the files."""
 
 _PLUGINS = {0: "cri", 1: "cri", 2: "io.containerd.grpc.v1.cri"}
@@ -107,14 +107,16 @@ def _plugin(version: int) -> str:
     return _PLUGINS.get(version, _LATER)
 
 
-def _read_order(path: str, main: "Any", drop_in: str, pattern: str) -> "tuple[_Files, _Files]":
+def _read_order(
+    path: str, main: "Any", drop_in: str, pattern: str
+) -> "tuple[_ParsedFiles, _ParsedFiles]":
     """Return the files that containerd reads before the drop-in, and after it. Raises ConfigError.
 
     A file that is imported by an imported one comes after all of the importing one's neighbours.
     The drop-in may not be there yet, nor the line that imports it.
     """
-    before: _Files = []
-    after: _Files = []
+    before: _ParsedFiles = []
+    after: _ParsedFiles = []
     files, queue, seen = before, [path], set()
     while queue:
         path = queue.pop(0)
@@ -141,10 +143,10 @@ def _imports(document: "Any", path: str) -> "list[str]":
     return list(imports)
 
 
-def _sections(files: "_Files", plugin: str) -> "tuple[Table, Table]":
+def _sections(files: "_ParsedFiles", plugin: str) -> "tuple[TomlTable, TomlTable]":
     """Return the plugin's section of the last file that has it, and those of all files merged."""
-    last: Table = {}
-    whole: Table = {}
+    last: TomlTable = {}
+    whole: TomlTable = {}
     for path, document in files:
         section = value_at(document, ("plugins", plugin))
         if section is None:
@@ -155,7 +157,7 @@ def _sections(files: "_Files", plugin: str) -> "tuple[Table, Table]":
     return last, whole
 
 
-def _warn_of_later(setup: EngineSetup, later: "_Files", plugin: str, log: ToolkitLog) -> None:
+def _warn_of_later(setup: EngineSetup, later: "_ParsedFiles", plugin: str, log: ToolkitLog) -> None:
     """Warn of the files that containerd before 2.0 reads in place of the drop-in."""
     for path, document in later:
         if value_at(document, ("plugins", plugin)) is not None:
@@ -166,7 +168,7 @@ def _warn_of_later(setup: EngineSetup, later: "_Files", plugin: str, log: Toolki
             )
 
 
-def _add(setup: EngineSetup, cri: "Any", entry: "Table", *, is_version_1: bool) -> None:
+def _add(setup: EngineSetup, cri: "Any", entry: "TomlTable", *, is_version_1: bool) -> None:
     """Put the runtime's entry into the CRI plugin's section, in place of an earlier one."""
     entry["runtime_type"] = entry.get("runtime_type") or _TYPE
     binary = entry.get("options")
@@ -177,7 +179,7 @@ def _add(setup: EngineSetup, cri: "Any", entry: "Table", *, is_version_1: bool) 
     table_at(cri, _RUNTIMES, setup.config)[setup.name] = entry
 
 
-def _set_default(setup: EngineSetup, cri: "Any", whole: "Table") -> None:
+def _set_default(setup: EngineSetup, cri: "Any", whole: "TomlTable") -> None:
     """Make the runtime the default one, or see that it is not.
 
     To leave the key out does not do where the main file has it and sections are merged.

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Table = dict[str, Any]
+    TomlTable = dict[str, Any]
 
 
 class EngineSetup(Record):
@@ -46,7 +46,7 @@ class Written(Record):
     title: str
 
 
-def dumped(setup: EngineSetup) -> "Table | None":
+def dumped(setup: EngineSetup) -> "TomlTable | None":
     """Return what the engine itself says that it has; None if it is not asked.
 
     The first command that there is counts. Raises ConfigError.
@@ -65,7 +65,7 @@ def dumped(setup: EngineSetup) -> "Table | None":
     raise ConfigError(f"{' '.join(setup.commands[0])}: {failed}", "--config-source=file", 1)
 
 
-def options(setup: EngineSetup, default: "Any", runtimes: "Any", log: ToolkitLog) -> "Table":
+def options(setup: EngineSetup, default: "Any", runtimes: "Any", log: ToolkitLog) -> "TomlTable":
     """Return a copy of the options of the first of `default`, runc and crun that has any."""
     names = [default] if isinstance(default, str) and not is_own(setup, default) else []
     names += ["runc", "crun"]
@@ -89,7 +89,7 @@ def other_default(setup: EngineSetup, runtimes: "Any") -> str:
     return next((name for name in ("runc", "crun", *known) if name in known), "")
 
 
-def merged(below: "Table", above: "Table") -> "Table":
+def merged(below: "TomlTable", above: "TomlTable") -> "TomlTable":
     """Return both tables as one, level by level; where both have a value, it is `above`'s."""
     result = dict(below)
     for key, value in above.items():

@@ -22,7 +22,7 @@ from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Gpu, Inventory, Mig
 from minirun.gpu.nvidia.cli.catalog import CAPS_FOLDER
 from minirun.gpu.nvidia.ctk import driver, graphics
-from minirun.gpu.nvidia.ctk.recipe import Recipe, document, in_order, options
+from minirun.gpu.nvidia.ctk.recipe import CdiRecipe, document, in_order, options
 from minirun.gpu.nvidia.find import Finder, real
 from minirun.gpu.steps import BindMount, DeviceNode
 
@@ -37,7 +37,7 @@ VOID = "NVIDIA_VISIBLE_DEVICES=void"
 _NESTED = ("/dev/dri", CAPS_FOLDER)
 
 
-class Device(Record):
+class CdiDevice(Record):
     """A GPU, or a MIG device of one; `number` is its index, N or N:M."""
 
     number: str
@@ -50,7 +50,9 @@ class Device(Record):
         return {"index": self.number, "uuid": self.uuid, "type-index": kind + self.number}[strategy]
 
 
-def spec(inventory: Inventory, recipe: Recipe, finder: "Finder | None" = None) -> "dict[str, Any]":
+def spec(
+    inventory: Inventory, recipe: CdiRecipe, finder: "Finder | None" = None
+) -> "dict[str, Any]":
     """Return the spec of what the host has. Raises GPUError, OSError."""
     finder = finder or Finder(inventory.root)
     found = devices(inventory, recipe, finder)
@@ -59,7 +61,7 @@ def spec(inventory: Inventory, recipe: Recipe, finder: "Finder | None" = None) -
     return document(named, rest, recipe, simulated=inventory.simulated)
 
 
-def devices(inventory: Inventory, recipe: Recipe, finder: Finder) -> "list[Device]":
+def devices(inventory: Inventory, recipe: CdiRecipe, finder: Finder) -> "list[CdiDevice]":
     """Return the devices that a recipe asks for, in its order. Raises GPUError."""
     if "none" in recipe.devices:
         return []
@@ -73,7 +75,7 @@ def devices(inventory: Inventory, recipe: Recipe, finder: Finder) -> "list[Devic
     if "all" not in recipe.devices:
         rows = [_choose([*whole, *migs], name) for name in recipe.devices]
     return [
-        Device(number, uuid, _edits(inventory, recipe, finder, gpu, mig))
+        CdiDevice(number, uuid, _edits(inventory, recipe, finder, gpu, mig))
         for number, uuid, gpu, mig in rows
     ]
 
@@ -98,7 +100,7 @@ def _choose(rows: "list[Any]", name: str) -> "Any":
 
 
 def _edits(
-    inventory: Inventory, recipe: Recipe, finder: Finder, gpu: Gpu, mig: "Mig | None"
+    inventory: Inventory, recipe: CdiRecipe, finder: Finder, gpu: Gpu, mig: "Mig | None"
 ) -> Edits:
     """Return the edits of one device."""
     minors = (mig.gi_minor, mig.ci_minor) if mig else ()
@@ -115,7 +117,7 @@ def _edits(
     return with_nodes(nodes, finder, hooks + chmod(recipe, nodes))
 
 
-def chmod(recipe: Recipe, nodes: "list[str]") -> "tuple[CdiHook, ...]":
+def chmod(recipe: CdiRecipe, nodes: "list[str]") -> "tuple[CdiHook, ...]":
     """Return the hook that opens the folders of nested nodes: crun once closed them (#1047)."""
     above = list(dict.fromkeys(path.rpartition("/")[0] for path in nodes))
     nested = [folder for folder in above if folder in _NESTED]
@@ -149,7 +151,7 @@ def _simulated(path: str, major: int, minor: int, mode: int = 0o666) -> DeviceNo
 
 
 def common(
-    inventory: Inventory, recipe: Recipe, finder: Finder, *, management: bool = False
+    inventory: Inventory, recipe: CdiRecipe, finder: Finder, *, management: bool = False
 ) -> Edits:
     """Return the edits that come along with every device of the host. Raises GPUError, OSError.
 
@@ -190,7 +192,7 @@ def _control_nodes(inventory: Inventory, finder: Finder) -> Edits:
 
 
 def _driver_hooks(
-    recipe: Recipe, finder: Finder, libraries: "list[str]", version: str, folders: "list[str]"
+    recipe: CdiRecipe, finder: Finder, libraries: "list[str]", version: str, folders: "list[str]"
 ) -> "tuple[CdiHook, ...]":
     hooks = recipe.links(driver.links(finder.root, libraries))
     driver.optional(finder, folders)

@@ -26,7 +26,7 @@ _EMPTY = 'failed add device "{}": invalid device, empty device edits'
 
 
 def spec(
-    mode: str, how: recipe.Recipe, finder: Finder, log: ToolkitLog, *, own_program: bool
+    mode: str, how: recipe.CdiRecipe, finder: Finder, log: ToolkitLog, *, own_program: bool
 ) -> "dict[str, Any]":
     """Return the spec. `mode` is out of modes.MODES.
 

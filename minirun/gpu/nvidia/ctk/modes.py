@@ -19,7 +19,7 @@ from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia import wsl
 from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.nvidia.ctk import driver, generate
-from minirun.gpu.nvidia.ctk.recipe import Recipe, document, in_order, options
+from minirun.gpu.nvidia.ctk.recipe import CdiRecipe, document, in_order, options
 from minirun.gpu.nvidia.find import Finder, glob
 from minirun.gpu.steps import BindMount, DeviceNode
 
@@ -45,7 +45,7 @@ _NOT_MANAGED = ("nvidia-fs", "nvidia-nvswitch", "nvidia-nvlink")
 
 
 def spec(
-    mode: str, inventory: "Inventory | None", recipe: Recipe, finder: Finder
+    mode: str, inventory: "Inventory | None", recipe: CdiRecipe, finder: Finder
 ) -> "dict[str, Any]":
     """Return the spec of a mode. Raises UsageError, GPUError, OSError."""
     if mode in COMPANIONS:
@@ -95,7 +95,7 @@ def channels(finder: Finder, wanted: "tuple[str, ...]") -> "dict[str, Edits]":
     return found
 
 
-def _management(inventory: Inventory, recipe: Recipe, finder: Finder) -> "dict[str, Any]":
+def _management(inventory: Inventory, recipe: CdiRecipe, finder: Finder) -> "dict[str, Any]":
     if inventory.simulated:
         raise UsageError("no management spec of the simulated driver", "it has no nodes", 1)
     nodes = _managed(finder)
@@ -112,7 +112,7 @@ def _managed(finder: Finder) -> "list[str]":
     return [path for path in paths if not path.rpartition("/")[2].startswith(_NOT_MANAGED)]
 
 
-def wsl_edits(recipe: Recipe, finder: Finder) -> "tuple[Edits, Edits]":
+def wsl_edits(recipe: CdiRecipe, finder: Finder) -> "tuple[Edits, Edits]":
     """Return the edits of the one device that WSL2 has, and the common ones. Raises GPUError."""
     if recipe.devices != ("all",):
         text = f"failed to create device CDI specs: unsupported id {recipe.devices[0]}"

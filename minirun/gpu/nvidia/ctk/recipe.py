@@ -21,7 +21,7 @@ HOOKS = (
 OFF = ("chmod",)
 """Hooks that are only made where they are asked for."""
 NO_GIDS = "no-additional-gids-for-device-nodes"
-"""The feature flag that takes Recipe.gids away."""
+"""The feature flag that takes CdiRecipe.gids away."""
 DEBUG = ("NVIDIA_CTK_DEBUG=false",)
 """The hooks' environment. With none at all, runc would give them the image's (CVE-2025-23266)."""
 
@@ -34,7 +34,7 @@ class HookProgram(Record):
     env: "tuple[str, ...]" = DEBUG
 
 
-class Recipe(Record):
+class CdiRecipe(Record):
     """How a spec is to be made; the defaults are nvidia-ctk's."""
 
     program: HookProgram
@@ -69,7 +69,7 @@ def options(name: str, values: "list[str]") -> "list[str]":
 
 
 def document(
-    named: "dict[str, Edits]", rest: Edits, recipe: Recipe, *, simulated: bool = False
+    named: "dict[str, Edits]", rest: Edits, recipe: CdiRecipe, *, simulated: bool = False
 ) -> "dict[str, Any]":
     """Return a spec of these devices (name → edits), sorted by name, with `all` among them."""
     if not recipe.gids:

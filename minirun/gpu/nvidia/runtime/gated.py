@@ -11,7 +11,7 @@ from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia.ctk import modes
-from minirun.gpu.nvidia.ctk.recipe import Recipe
+from minirun.gpu.nvidia.ctk.recipe import CdiRecipe
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import jit, versions
@@ -40,13 +40,13 @@ def apply(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
     finder = Finder(toolkit.hook.options.root)
     parts = [modes.companion_edits(mode, finder) for mode in named]
     if toolkit.compat_hook:
-        parts.append(_compat(finder, Recipe(jit.program(toolkit))))
+        parts.append(_compat(finder, CdiRecipe(jit.program(toolkit))))
     edits = versions.fitting(inject.join(parts), toolkit.version)
     inject.apply(config, inject.complete(edits))
     return True
 
 
-def _compat(finder: Finder, recipe: Recipe) -> Edits:
+def _compat(finder: Finder, recipe: CdiRecipe) -> Edits:
     """Return the hooks that let ldconfig find the image's CUDA libraries. Raises GPUError."""
     version = f"--host-driver-version={driver_version(finder)}"
     hooks = recipe.hook("enable-cuda-compat", version) + recipe.hook("update-ldcache")

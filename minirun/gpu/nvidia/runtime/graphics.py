@@ -14,7 +14,7 @@ from minirun.gpu.inventory import Gpu
 from minirun.gpu.nvidia.cli import real
 from minirun.gpu.nvidia.ctk import graphics
 from minirun.gpu.nvidia.ctk.generate import describe_node
-from minirun.gpu.nvidia.ctk.recipe import Recipe, in_order
+from minirun.gpu.nvidia.ctk.recipe import CdiRecipe, in_order
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import gated, jit, versions
@@ -69,7 +69,7 @@ def _edits(finder: Finder, gpus: "list[Gpu]", toolkit: Toolkit) -> Edits:
     """Return the edits for these GPUs; nothing of a driver that is not there."""
     nodes: "list[DeviceNode]" = []
     hooks: "tuple[CdiHook, ...]" = ()
-    recipe = Recipe(jit.program(toolkit))
+    recipe = CdiRecipe(jit.program(toolkit))
     for gpu in gpus:
         found = finder.nodes(*graphics.dri_nodes(finder, gpu))
         nodes += [describe_node(finder.dev_root, path)[0] for path in found]

@@ -11,7 +11,7 @@ from minirun.gpu.cdi import inject, request
 from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.ctk import generate, modes
-from minirun.gpu.nvidia.ctk.recipe import NO_GIDS, HookProgram, Recipe
+from minirun.gpu.nvidia.ctk.recipe import NO_GIDS, CdiRecipe, HookProgram
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import host, lookup, versions
@@ -42,7 +42,7 @@ def apply(
     old = toolkit.version == versions.FIRST
     names = tuple(name for name in devices if name != "none")
     nothing = "all" if old else "none"  # 1.18 took an empty list for all: toolkit #1555
-    recipe = Recipe(program(toolkit), names=("index",), devices=names or (nothing,))
+    recipe = CdiRecipe(program(toolkit), names=("index",), devices=names or (nothing,))
     log.info(f"Using automatic CDI devices {' '.join(recipe.devices)}")
     try:
         root = toolkit.hook.options.root.rstrip("/")
@@ -80,7 +80,7 @@ def program(toolkit: Toolkit) -> HookProgram:
     return HookProgram(path, ("nvidia-ctk", "hook")) if path else request.program()
 
 
-def _resolve(found: Inventory, recipe: Recipe, finder: Finder) -> None:
+def _resolve(found: Inventory, recipe: CdiRecipe, finder: Finder) -> None:
     """Refuse GPUs that there are not, as 1.18 does: by their full names. Raises GPUError."""
     every = generate.devices(found, recipe._replace(devices=("all",)), finder)
     known = {"all", *(name for device in every for name in (device.number, device.uuid))}
@@ -88,7 +88,7 @@ def _resolve(found: Inventory, recipe: Recipe, finder: Finder) -> None:
         raise _unresolvable(recipe)
 
 
-def _unresolvable(recipe: Recipe) -> GPUError:
+def _unresolvable(recipe: CdiRecipe) -> GPUError:
     names = (f"{KIND}={name}" for name in recipe.devices)
     return GPUError(f"{host.UNRESOLVABLE} {', '.join(names)}")
 

@@ -43,7 +43,7 @@ def test_the_new_format_behind_the_old_one() -> None:
     new = new_format([("libx.so.1", "/lib/libx.so.1", 0x0303), ("old", "/lib/old", 0x0001)])
     old = b"ld.so-1.7.0\0" + struct.pack("<I", 1) + bytes(12)
     data = old.ljust(32, b"\0") + new
-    assert ldcache.parse(data) == [ldcache.Entry("libx.so.1", "/lib/libx.so.1", 0x0300)]
+    assert ldcache.parse(data) == [ldcache.LdCacheEntry("libx.so.1", "/lib/libx.so.1", 0x0300)]
 
 
 @pytest.mark.parametrize(

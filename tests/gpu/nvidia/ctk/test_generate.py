@@ -13,11 +13,11 @@ from minirun.gpu.cdi import check, registry
 from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.ctk import generate, modes
-from minirun.gpu.nvidia.ctk.recipe import HOOKS, HookProgram, Recipe
+from minirun.gpu.nvidia.ctk.recipe import HOOKS, CdiRecipe, HookProgram
 from minirun.gpu.nvidia.find import Finder, matches
 
 HOOK = HookProgram("/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook",))
-RECIPE = Recipe(HOOK)
+RECIPE = CdiRecipe(HOOK)
 
 
 def at_root(document: dict[str, Any], host: Inventory) -> dict[str, Any]:
