@@ -3,7 +3,7 @@
 core imports core alone, but for the one call of stage 5; common the core; ring 1 these and itself;
 ring 2 these; ring 3 everything but cli; no room imports cli. An import inside a function stands
 only in core/extras.py and where it is listed below. What only a type checker imports is not asked,
-but for the core: a reader of it meets no other room.
+but for the core: a reader of it meets no other room. And a class name stands for one thing.
 """
 
 import ast
@@ -142,6 +142,25 @@ def test_no_circles() -> None:
         if not arrow.typing and arrow.source != "minirun.core.extras":
             below[arrow.source].add(arrow.target)
     assert {" ".join(sorted(circle)) for circle in circles(below)} == allowed("circles.txt")
+
+
+def test_a_class_name_is_used_once() -> None:
+    """So it says what it is outside of its own file. A name of a type, `Rows = …`, counts too."""
+    places: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        for name in type_names(ast.parse(path.read_text())):
+            places.setdefault(name, []).append(module)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def type_names(tree: ast.Module) -> Iterator[str]:
+    """Yield the classes of a module, also of its functions, and the types that it names."""
+    yield from (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    below = [each for node in tree.body if isinstance(node, ast.If) for each in node.body]
+    for node in (*tree.body, *below):
+        if isinstance(node, ast.Assign):
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            yield from (name for name in names if re.match("_*[A-Z].*[a-z]", name))
 
 
 def circles(below: dict[str, set[str]]) -> list[set[str]]:

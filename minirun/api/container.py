@@ -40,7 +40,7 @@ class Result(NamedTuple):
         printer.text(str(self))
 
 
-class Container(Tabular):
+class ContainerHandle(Tabular):
     """A container by its id, made by :func:`minirun.run` or on the command line.
 
     As a context manager it is removed at the end of the block.
@@ -179,7 +179,7 @@ class Container(Tabular):
             raise StateError(done.stderr.strip().removeprefix("minirun: "))
         return done.stdout
 
-    def __enter__(self) -> "Container":
+    def __enter__(self) -> "ContainerHandle":
         return self
 
     def __exit__(self, *failure: object) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, SupportsIndex
 
 from minirun.api.child import Child, words_of
-from minirun.api.container import REMOVED, Container
+from minirun.api.container import REMOVED, ContainerHandle
 from minirun.api.stream import OWN, Echo, Show, screen
 from minirun.core import places
 from minirun.core.errors import MinirunError, StateError
@@ -38,7 +38,9 @@ class RunError(MinirunError):
     `container.timeline` shows how far it came; `container` is None if nothing was begun.
     """
 
-    def __init__(self, text: str, status: int = 125, container: "Container | None" = None) -> None:
+    def __init__(
+        self, text: str, status: int = 125, container: "ContainerHandle | None" = None
+    ) -> None:
         super().__init__(text, status=status)
         self.container = container
 
@@ -67,7 +69,7 @@ def run(
     stream: bool = True,
     snapshots: bool = False,
     **flags: "FlagValue",
-) -> Container:
+) -> ContainerHandle:
     """Run a command in a new container, as `minirun run` does, and return the container.
 
     It waits for the command's end, or with `detach` for its start. `stream` shows the stages and
@@ -115,15 +117,17 @@ def asked_for(
         raise RunError(str(error)) from None
 
 
-def named(name: "str | None") -> Container:
+def named(name: "str | None") -> ContainerHandle:
     """Return the container of this name, or of a new one. Raises RunError."""
     try:
-        return Container(name or os.urandom(6).hex())
+        return ContainerHandle(name or os.urandom(6).hex())
     except StateError as error:
         raise RunError(error.line()) from None
 
 
-def _follow(child: Child, container: Container, show: Show | None, streams: tuple[str, ...]) -> int:
+def _follow(
+    child: Child, container: ContainerHandle, show: Show | None, streams: tuple[str, ...]
+) -> int:
     """Show the run, and what comes on the `streams`, until minirun ends; its exit status."""
     tail = Tail(f"{container.place.root}/{container.id}/{places.EVENTS}")
 
@@ -173,7 +177,7 @@ def _is_gpu(one: object) -> bool:
     return isinstance(one, (str, SupportsIndex)) and not isinstance(one, bool)
 
 
-def _end(child: Child, container: "Container | None") -> None:
+def _end(child: Child, container: "ContainerHandle | None") -> None:
     """End a run that is not waited for any more, and remove its container."""
     child.close()
     child.process.send_signal(signal.SIGINT)  # before its command runs, minirun ends in order

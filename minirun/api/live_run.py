@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 from minirun.api.child import Child
-from minirun.api.container import Container
+from minirun.api.container import ContainerHandle
 from minirun.api.held import ONWARD, check
 from minirun.api.stream import OWN
 from minirun.core.errors import StateError
@@ -22,7 +22,7 @@ from minirun.show.event import event_of
 class LiveRun:
     """A run of `minirun run --step` in a child process, which ends with this one."""
 
-    def __init__(self, container: Container, words: list[str], language: str) -> None:
+    def __init__(self, container: ContainerHandle, words: list[str], language: str) -> None:
         """Start it. `words`: of the command line from the flags on. Raises OSError."""
         self.board = Board(container.id, language)
         self.output = ""

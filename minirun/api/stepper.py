@@ -13,7 +13,7 @@ from typing import Any
 
 from minirun import recordings
 from minirun.api import mime
-from minirun.api.container import REMOVED, Container
+from minirun.api.container import REMOVED, ContainerHandle
 from minirun.api.held import ONWARD, HeldRun
 from minirun.api.launch import FlagValue, RunError, asked_for, can_run, flags_of, named
 from minirun.api.live_run import LiveRun
@@ -30,7 +30,9 @@ _PATIENCE = 60.0
 class Stepper(Shown):
     """A run that is held before and after each stage. In a notebook it is a page with buttons."""
 
-    def __init__(self, holder: HeldRun, container: "Container | None", reason: str = "") -> None:
+    def __init__(
+        self, holder: HeldRun, container: "ContainerHandle | None", reason: str = ""
+    ) -> None:
         """`container`: None for a recording; `reason`: why it is one."""
         self._holder = holder
         self.board = holder.board
