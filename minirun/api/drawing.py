@@ -6,12 +6,10 @@ from html import escape
 from minirun.api.table import Shown
 from minirun.show import text
 from minirun.show.event import Event
-from minirun.show.lanes import Lanes, Pieces
+from minirun.show.lanes import HTML_COLOURS, Lanes, Pieces
 from minirun.show.narrate import Narrator
 from minirun.show.order import Births
 
-COLOURS = {"runtime": "#1a7f9c", "init": "#2e8540", "hook": "#a86500", "cli": "#b0489b"}
-"""One for each actor; all can be read on white and on black, and the name stands there too."""
 _BOLD = "font-weight:600"
 
 
@@ -70,7 +68,7 @@ def _html(line: Pieces) -> str:
 
 def _style(column: str, piece: str) -> str:
     if column == "actor":
-        return f"{_BOLD};color:{COLOURS.get(piece.strip(), 'inherit')}"
+        return f"{_BOLD};color:{HTML_COLOURS.get(piece.strip(), 'inherit')}"
     if column == "arrow":
-        return f"color:{COLOURS['runtime']}"
+        return f"color:{HTML_COLOURS['runtime']}"
     return _BOLD if column in ("heading", "stage") else ""

@@ -22,6 +22,10 @@ Pieces = list[tuple[str, str]]
 LEFT = 11
 """The column of the runtime's lane: right of a time of ten characters."""
 GUESTS = ("hook", "cli")
+SGR_COLOURS = {"runtime": "36", "init": "32", "hook": "33", "cli": "35"}
+"""Actor → its colour on a terminal, in the numbers of ECMA-48 SGR: console_codes(4)."""
+HTML_COLOURS = {"runtime": "#1a7f9c", "init": "#2e8540", "hook": "#a86500", "cli": "#b0489b"}
+"""The same in HTML; all can be read on white and on black, and the name stands there too."""
 _LAST_STAGE = "7"
 _ERRNO = 12
 """The longest error name that is shown: no picture is so narrow that it does not fit."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     RowLayout = Callable[[list[text.Row]], list[tuple[text.Row | None, lanes.Pieces]]]
     """Each row (None: a header), and its pieces: (column's name, text)."""
 
-_COLOURS = {"runtime": "36", "init": "32", "hook": "33", "cli": "35"}
 _STYLES = {"time": "2", "stage": "1", "heading": "1", "what": "", "why": "2;3", "lane": "2"}
 """Column → how it looks, in the numbers of ECMA-48 SGR: console_codes(4). 1 bold, 2 dim, 3 italic,
 31 to 36 red, green, yellow, blue, magenta, cyan."""
@@ -90,7 +89,7 @@ def _colourful(lay_out: "RowLayout", end: str) -> "Paint":
 def _style(name: str, row: "text.Row | None") -> str:
     if row is None:
         return "2"
-    colour = _COLOURS.get(row.actor, "")
+    colour = lanes.SGR_COLOURS.get(row.actor, "")
     if name == "arrow":
         return f"{_WEIGHTS[text.weight(row.what.split(' ')[0])]};{colour}".strip(";")
     if name == "actor":

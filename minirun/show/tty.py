@@ -9,7 +9,7 @@ import termios
 import tty
 from typing import Any
 
-from minirun.show import keys
+from minirun.show import keys, lanes
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"
 LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
@@ -19,8 +19,7 @@ _SEQUENCES = {
 }  # fmt: skip
 _STYLES = {
     "title": "1;7", "lit": "1;7", "bold": "1", "dim": "2", "rule": "1", "keys": "7",
-    "caption": "1;33", "new": "32", "gone": "31", "runtime": "36", "init": "32", "hook": "33",
-    "cli": "35", "exec": "34", "found": "7",
+    "caption": "1;33", "new": "32", "gone": "31", "exec": "34", "found": "7", **lanes.SGR_COLOURS,
 }  # fmt: skip
 """Style → SGR numbers; colours (30 to 37) are left out if NO_COLOR is set."""
 
