@@ -66,10 +66,14 @@ class GPUError(MinirunError):
     """A GPU was asked for and cannot be given."""
 
 
-class CommandError(MinirunError):
-    """The container's command cannot be executed: 127 not found, 126 not executable."""
+NOT_FOUND, REFUSED = 127, 126
+"""Exit statuses of a command that cannot be executed: a shell's, and docker's."""
 
-    status = 127
+
+class CommandError(MinirunError):
+    """The container's command cannot be executed: NOT_FOUND, or REFUSED if it may not be."""
+
+    status = NOT_FOUND
 
 
 HINTS = {

@@ -5,7 +5,7 @@ import stat
 
 from minirun.core import events
 from minirun.core.config import Config
-from minirun.core.errors import CommandError
+from minirun.core.errors import NOT_FOUND, REFUSED, CommandError
 from minirun.core.kernel import files
 from minirun.core.process import trampoline
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_NOT_FOUND, _REFUSED = 127, 126
 
 
 def find(name: str, environment: "dict[str, str]") -> str:
@@ -32,12 +31,12 @@ def find(name: str, environment: "dict[str, str]") -> str:
         try:
             _check(path)
         except CommandError as error:
-            refused = refused or (error if error.status == _REFUSED else None)
+            refused = refused or (error if error.status == REFUSED else None)
         else:
             return path
     if refused:
-        raise CommandError(f'exec: "{name}": permission denied', status=_REFUSED)
-    raise CommandError(f'exec: "{name}": executable file not found in $PATH', status=_NOT_FOUND)
+        raise CommandError(f'exec: "{name}": permission denied', status=REFUSED)
+    raise CommandError(f'exec: "{name}": executable file not found in $PATH', status=NOT_FOUND)
 
 
 def _check(path: str) -> None:
@@ -45,12 +44,12 @@ def _check(path: str) -> None:
         mode = os.stat(path).st_mode
     except OSError as error:
         text = os.strerror(error.errno or 0).lower()
-        status = _REFUSED if error.errno == 13 else _NOT_FOUND
+        status = REFUSED if error.errno == 13 else NOT_FOUND
         raise CommandError(f'exec: "{path}": stat {path}: {text}', status=status) from None
     if stat.S_ISDIR(mode):
-        raise CommandError(f'exec: "{path}": permission denied: is a directory', status=_REFUSED)
+        raise CommandError(f'exec: "{path}": permission denied: is a directory', status=REFUSED)
     if not (mode & 0o111 and files.may_execute(path)):
-        raise CommandError(f'exec: "{path}": permission denied', status=_REFUSED)
+        raise CommandError(f'exec: "{path}": permission denied', status=REFUSED)
 
 
 def trampoline_for(preserve: int) -> int:
@@ -92,10 +91,10 @@ def execute(
     except Exception as error:  # ValueError: a NUL in what config.json or the image says
         os.write(status_fd, (getattr(error, "errno", 0) or 22).to_bytes(4, "little"))
     finally:
-        os._exit(_REFUSED)
+        os._exit(REFUSED)
 
 
 def refusal(code: int, target: str) -> CommandError:
     """Return the error for an execve of `target` that failed with errno `code`."""
-    status = _NOT_FOUND if code == 2 else _REFUSED
+    status = NOT_FOUND if code == 2 else REFUSED
     return CommandError(f"exec {target}: {os.strerror(code).lower()}", status=status)

@@ -3,7 +3,7 @@
 import os
 
 from minirun.core import events
-from minirun.core.errors import MinirunError
+from minirun.core.errors import REFUSED, MinirunError
 from minirun.core.kernel import files, process
 from minirun.core.process import caps
 from minirun.core.rootfs.inroot import Root
@@ -114,7 +114,7 @@ def go_to(directory: str) -> None:
         os.chdir(directory)
     except OSError as error:
         text = os.strerror(error.errno or 0).lower()
-        raise MinirunError(f"chdir to cwd ({directory!r}): {text}", status=126) from error
+        raise MinirunError(f"chdir to cwd ({directory!r}): {text}", status=REFUSED) from error
     try:
         inside = os.getcwd().startswith("/")
     except FileNotFoundError:  # what glibc makes of "(unreachable)"
