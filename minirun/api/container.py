@@ -155,13 +155,14 @@ class ContainerHandle(Tabular):
             time.sleep(TICK)  # its supervisor is about to write it down
         return self.exit_status
 
-    def stop(self, timeout: float = 10) -> "int | None":
+    def stop(self, timeout: "float | None" = None) -> "int | None":
         """Ask it to end (SIGTERM, or what its image says), kill it after `timeout` seconds.
 
-        Returns the exit status.
+        None: as long as `minirun stop` waits. Returns the exit status.
         """
         if self.status not in (state.STOPPED, REMOVED):
-            self.place.call("stop", "--timeout", f"{timeout:.3f}", self.id)
+            words = ("--timeout", f"{timeout:.3f}") if timeout is not None else ()
+            self.place.call("stop", *words, self.id)
         return self.wait()
 
     def remove(self) -> None:

@@ -14,6 +14,7 @@ from minirun.cli.flags import Flags, HelpAsked, flag
 from minirun.cli.images import Images
 from minirun.cli.run import Run as Run_
 from minirun.cli.run_options import PIDS_LIMIT
+from minirun.cli.stop import StopFlags
 from minirun.core.errors import UsageError
 from minirun.core.places import ROOT, STORE
 from minirun.gpu.share import timeslice
@@ -245,6 +246,8 @@ def test_no_text_speaks_of_what_is_not_there() -> None:
 
 def test_numbers_and_names_in_the_help_are_those_of_the_program() -> None:
     assert f"default: {PIDS_LIMIT})" in help.usage(Run_, Run_.command)
+    seconds = StopFlags.known()["timeout"].default
+    assert f"SIGKILL (default: {seconds})" in help.usage(StopFlags, StopFlags.command)
     assert f": {', '.join(recipe.names())}\n" in help.usage(Images, Images.command)
     assert f"[{'|'.join(timeslice.SLICES)}]" in help.usage(gpu.Timeslice, gpu.Timeslice.command)
     assert f"({ROOT}, " in help.usage(cli.GlobalFlags, cli.GlobalFlags.command)
