@@ -31,6 +31,7 @@ TESTED := busybox-static gcc libc6-dev strace hyperfine runc crun podman criu tm
 	slurmd slurm-client munge systemd dbus uidmap umoci zstd skopeo docker-registry apache2-utils openssl \
 	util-linux-extra debian-archive-keyring
 PYTHON := .venv/bin/python
+PUBLISH := $(PYTHON) -m tutorials.publish
 MINIRUN := .venv/bin/minirun
 SITE := import sysconfig; print(sysconfig.get_path("platlib"))
 # Debian's Go, and the libraries that OCI's runtime-tools import: for `conformance` alone
@@ -142,34 +143,31 @@ bats: setup
 
 # The reference pages that are counted or collected, and not written by hand.
 reference:
-	$(PYTHON) tests/spec/page.py
-	$(PYTHON) tests/cli/page.py
-	$(PYTHON) tests/api/page.py
-	cd tests && PYTHONPATH=. ../$(PYTHON) -m show.reference
+	$(PUBLISH).reference
 
 recordings: tested
 	@$(PYTHON) rootfs-tools/build busybox ubuntu
-	PYTHONPATH=tests $(PYTHON) tests/recordings/make.py
+	$(PUBLISH).recordings
 
 # Every command of every lesson is run, and its output kept: LESSONS="07-devices" for one.
 notebooks: tested
 	@$(PYTHON) rootfs-tools/build busybox ubuntu
-	cd tests && PYTHONPATH=. ../$(PYTHON) -m tutorials.notebooks $(LESSONS)
+	$(PUBLISH).notebooks $(LESSONS)
 
 .venv/.site: .venv/.ready
 	$(PYTHON) .ci/install site
 	@touch $@
 
 site: setup .venv/.site
-	@cd tests && PYTHONPATH=. LESSONS="$(LESSONS)" ../$(PYTHON) -m website.build
+	@$(PUBLISH).site $(LESSONS)
 
 slides: setup .venv/.site
-	@cd tests && PYTHONPATH=. LESSONS="$(LESSONS)" ../$(PYTHON) -m website.slides
+	@$(PUBLISH).slides $(LESSONS)
 
 # The labs for nbgrader: what the students get, and what an instructor keeps.
 assignment: setup
 	$(PYTHON) .ci/install lab grading
-	@cd tests && PYTHONPATH=. LESSONS="$(LESSONS)" ../$(PYTHON) -m tutorials.assignment
+	@$(PUBLISH).assignment $(LESSONS)
 
 # The pictures are drawn by the program, and a test compares them.
 pictures: tested

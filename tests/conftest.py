@@ -10,7 +10,8 @@ Some folders are about the whole program:
   truth        the log against strace, in both directions    setup        packages, pip, Debians
   security     what a hostile image or container may try     bench        how long a start takes
   fuzz         broken configurations, images, recordings     data         what test_rings.py holds
-  bats         runc's own tests, beside runc
+  bats         runc's own tests, beside runc                 tutorials    the lessons' commands
+  publish      tutorials/publish: site, reference …          notebooks    the lessons in a kernel
 Helpers are imported from here: `from gpu.sandbox import …`. No folder has an __init__.py: with one,
 tests/inspect would hide Python's own module.
 """

@@ -49,6 +49,16 @@ def installed(program: str, path: str = FOLDERS) -> str:
     skip(f"{program} is not installed: apt-get install {package.partition('|')[0]}")
 
 
+def machine_has(text: str) -> None:
+    """Skip, or fail, where this machine lacks what a lesson needs, beside root."""
+    if "\nstrace " in text:
+        installed("strace")
+    if "pivot_root . " in text:
+        installed("pivot_root")
+    if "--cgroup v2" in text and " cgroup2 " not in Path("/proc/mounts").read_text():
+        skip("no cgroup2 file system is mounted on this machine")
+
+
 @functools.cache
 def _cannot_be_had(package: str) -> str:
     """Why .ci/packages leaves a package out, "" where it would install it."""

@@ -1,9 +1,9 @@
 """Recordings that come with minirun, for `minirun replay NAME` and for lessons without root.
 
-Each is the log of containers that really ran: tests/recordings/make.py (`make recordings`) made
-them, with a snapshot at each boundary of a stage; of other runtimes' starts it is what `minirun
-observe` inferred from strace. Nothing in them was written by hand. Where they
-have GPUs these are the simulated driver's, and the events say so: SIMULATED.
+Each is the log of containers that really ran, with a snapshot at each boundary of a stage; of other
+runtimes' starts it is what `minirun observe` inferred from strace. tutorials/publish/recordings.py
+(`make recordings`) made them. Nothing in them was written by hand. Where they have GPUs these are
+the simulated driver's, and the events say so: SIMULATED.
 """
 
 from pathlib import Path

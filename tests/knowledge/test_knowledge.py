@@ -13,12 +13,11 @@ import minirun as package
 from conftest import Program
 from minirun import knowledge
 from minirun.core.errors import _GENERAL, HINTS
-from minirun.core.handshake import Message
 from minirun.knowledge import texts
 from minirun.knowledge.texts import room
+from tutorials.publish.reference.events import EMITTED, TREES, calls
 
 SOURCE = Path(package.__file__).parent
-TREES = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
 DESIGN = (
     "clone", "clone3", "unshare", "setns", "mount", "umount2", "open_tree", "move_mount",
     "mount_setattr", "fsopen", "fsconfig", "fsmount", "pivot_root", "chroot", "mknod", "mknodat",
@@ -26,25 +25,6 @@ DESIGN = (
     "setgid", "sethostname", "execve",
 )  # fmt: skip
 """The calls of the design, section 5."""
-
-
-def calls(*names: str) -> list[ast.Call]:
-    """Every call, anywhere in the package, of a function or method with one of these names."""
-    found = [n for tree in TREES.values() for n in ast.walk(tree) if isinstance(n, ast.Call)]
-    return [n for n in found if getattr(n.func, "attr", getattr(n.func, "id", "")) in names]
-
-
-def literals(name: str, position: int) -> set[str]:
-    args = [call.args[position] for call in calls(name) if len(call.args) > position]
-    return {a.value for a in args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
-
-
-EMITTED = (
-    literals("logged", 0) | literals("logged_python", 0) | literals("Step", 0)
-    | literals("emit", 1) | literals("stage", 2)
-    | {value for key, value in vars(Message).items() if key.isupper()}
-) - {"dup3", "fchdir", "chdir", "close_range", "sched_setaffinity"}  # fmt: skip
-"""All names that an event can have; of a Step's calls, those that the log tells."""
 
 
 def test_the_names_are_found_in_the_source() -> None:

@@ -20,13 +20,21 @@ from minirun.api.course.lesson import CellOutput, Lesson
 from minirun.api.course.text import key_of, load
 from minirun.api.launch import Able
 from minirun.knowledge.texts import lesson as word_of
-from tutorials.needs import machine_has
-from tutorials.notebooks import LANGUAGES, SHIPPED, lessons, notebook, questions, source
-from tutorials.runner import Block, blocks, matches
-from tutorials.source import keys, parts
+from required import machine_has
+from tutorials.publish import play
+from tutorials.publish.notebooks import (
+    LANGUAGES,
+    SHIPPED,
+    lessons,
+    notebook,
+    questions,
+    source,
+)
+from tutorials.publish.runner import Block, blocks, matches
+from tutorials.publish.source import keys, parts
 
 ROOT = Path(package.__file__).parents[1]
-PLAY = Path(__file__).with_name("play.py")
+PLAY = (sys.executable, "-m", play.__name__)
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 BOTH = [(name, language) for name in lessons() for language in LANGUAGES]
 each_notebook = pytest.mark.parametrize(("name", "language"), BOTH)
@@ -157,7 +165,7 @@ def test_live_beside_what_the_text_promises(name: str, reachable: Program, tmp_p
     language = "en"
     machine_has(source(name, language))
     done = subprocess.run(
-        [sys.executable, str(PLAY), str(file_of(name, language))], cwd=tmp_path, text=True,
+        [*PLAY, str(file_of(name, language))], cwd=tmp_path, text=True,
         env=environment(reachable, tmp_path), capture_output=True, timeout=110, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -178,7 +186,7 @@ def test_from_a_recording_as_nobody(name: str, minirun: Program) -> None:
     with tempfile.TemporaryDirectory(prefix="minirun-nobody.") as home:
         os.chown(home, 65534, 65534)
         done = subprocess.run(
-            [*NOBODY, sys.executable, str(PLAY), str(file_of(name, language))], cwd=home,
+            [*NOBODY, *PLAY, str(file_of(name, language))], cwd=home,
             text=True, check=False, env=environment(minirun, Path(home)), capture_output=True,
             timeout=110,
         )  # fmt: skip

@@ -11,10 +11,9 @@ import pytest
 
 import minirun as package
 from conftest import STORE, Program
-
-from .needs import machine_has
-from .runner import Block, blocks, matches, run
-from .source import Part, asked, keys, parts
+from required import machine_has
+from tutorials.publish.runner import Block, blocks, matches, run
+from tutorials.publish.source import Part, asked, keys, parts
 
 ROOT = Path(package.__file__).parents[1]
 _SECTIONS = (

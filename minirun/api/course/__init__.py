@@ -10,6 +10,6 @@
     lesson.py     the object of the first cell, live or from the recording
     magics.py     %%shell and %%answer
 
-The notebooks and what they ship are written by tests/tutorials/notebooks.py (`make notebooks`) from
+tutorials/publish/notebooks.py (`make notebooks`) writes the notebooks, and what they ship, from
 tutorials/NN-topic.LANGUAGE.md: one source for the terminal, the notebook and the test.
 """

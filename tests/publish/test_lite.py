@@ -12,10 +12,10 @@ import pytest
 from conftest import wait_until
 from required import installed
 from show.browser import Browser
-from tutorials.notebooks import ROOT
+from tutorials.publish.notebooks import ROOT
 
 pytest.importorskip("jupyterlite_pyodide_kernel")
-from website import lite
+from tutorials.publish import lite
 
 PANEL = "[...jupyterapp.shell.widgets('main')].find(w => w.context && w.content.widgets)"
 RUN = "jupyterapp.commands.execute('notebook:run-cell-and-select-next'); 1"

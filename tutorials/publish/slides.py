@@ -9,25 +9,24 @@ space, Home, End. A question stands before its look; its reason comes after it.
 
 import base64
 import html
-import os
 import re
 import sys
 from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from tutorials.notebooks import LANGUAGES, ROOT, TUTORIALS, lessons, source
-from tutorials.source import Part, parts
+from tutorials.publish.notebooks import LANGUAGES, ROOT, TUTORIALS, lessons, source
+from tutorials.publish.source import Part, parts
 
 OUT = ROOT / "build" / "slides"
-HERE = Path(__file__).parent
+FRAME = Path(__file__).parent / "pages" / "slides.html"
 _IMAGE = re.compile(r'src="(?P<path>[^"]+\.svg)"')
 _LEFT_OUT = ("Before you begin", "시작하기 전에", "Clean up", "뒷정리")
 
 
 def main() -> int:
     """Write the slides of the chosen lessons, or of all."""
-    for name in os.environ.get("LESSONS", "").split() or lessons():
+    for name in sys.argv[1:] or lessons():
         for language in LANGUAGES:
             file = OUT / language / f"{name}.html"
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +41,7 @@ def page(name: str, language: str) -> str:
     marked = MarkdownIt("commonmark", {"html": False}).enable("table")
     shown = "\n".join(f"<section>\n{_embedded(marked.render(text))}</section>" for text in texts)
     title = texts[0].splitlines()[0].lstrip("# ")
-    frame = (HERE / "slides.html").read_text(encoding="utf-8")
+    frame = FRAME.read_text(encoding="utf-8")
     return frame.format(language=language, title=html.escape(title), slides=shown)
 
 

@@ -20,7 +20,7 @@ from minirun.core.settings import Settings
 from minirun.teach.lab import catalogue
 from minirun.teach.lab.catalogue import LabTexts
 from minirun.teach.lab.folder import LabFolder
-from tutorials.notebooks import LANGUAGES, ROOT
+from tutorials.publish.notebooks import LANGUAGES, ROOT
 
 COURSE = ROOT / "build" / "assignment"
 _HEAD = {
@@ -31,7 +31,7 @@ _HEAD = {
 
 def main() -> int:
     """Write the course, in both languages; return nbgrader's exit status."""
-    chosen = os.environ.get("LESSONS", "").split()
+    chosen = sys.argv[1:]
     for language in LANGUAGES:
         labs = [lab for lab in catalogue.labs(language) if not chosen or lab.lesson in chosen]
         write(COURSE, language, labs)

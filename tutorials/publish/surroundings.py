@@ -17,8 +17,8 @@ def plain_surroundings() -> None:
     The program starts again in a mount namespace, without the mounts that no machine needs.
     """
     if os.environ.get("SURROUNDINGS") != "plain":
-        again = ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv]
-        os.execvpe(again[0], again, {**os.environ, "SURROUNDINGS": "plain"})
+        again = ["unshare", "--mount", "--propagation", "private", sys.executable]
+        os.execvpe(again[0], [*again, *sys.orig_argv[1:]], {**os.environ, "SURROUNDINGS": "plain"})
     for point in sorted({m.mount_point for m in mountinfo.read()}, reverse=True):
         if not re.fullmatch(r"/|/(dev|proc|sys|run|tmp)(/(pts|shm|mqueue|fs/cgroup.*))?", point):
             subprocess.run(["umount", "--lazy", point], check=True)

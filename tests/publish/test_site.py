@@ -8,11 +8,12 @@ import pytest
 
 from required import installed, skip
 from show.browser import Browser
-from tutorials.notebooks import LANGUAGES, ROOT, source
-from website import check
+from tutorials.publish import links
+from tutorials.publish.notebooks import LANGUAGES, ROOT, source
 
 pytest.importorskip("myst_parser")
-from website import build, slides
+from tutorials.publish import slides
+from tutorials.publish.site import build
 
 NAME = "07-devices"
 OTHER = "00-seven-stages"
@@ -23,7 +24,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not os.stat(ROOT).st_mode & 0o001:
         skip(f"user nobody, who plays the notebooks, cannot read {ROOT}")
     out = tmp_path_factory.mktemp("web") / "site"
-    build.build(out, [OTHER, NAME])
+    build(out, [OTHER, NAME])
     return out
 
 
@@ -36,22 +37,22 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 def test_every_link_leads_somewhere(site: Path) -> None:
-    found = check.look(site)
+    found = links.look(site)
     assert found.broken == []
     assert found.pages > 40 and found.links > 1000
 
 
 def test_a_broken_link_is_seen(tmp_path: Path) -> None:
     (tmp_path / "there.html").write_text('<p id="here">')
-    links = ("there.html#here", "there.html#gone", "gone.html", "https://example.org/")
-    text = "".join(f'<a href="{link}">' for link in links)
+    targets = ("there.html#here", "there.html#gone", "gone.html", "https://example.org/")
+    text = "".join(f'<a href="{link}">' for link in targets)
     loads = '<script src="https://example.org/x.js"></script><img src="//example.org/x.png">'
     (tmp_path / "index.html").write_text(text + loads)
     (tmp_path / "site.css").write_text("p { background: url(https://example.org/x.png) }")
-    said = " ".join(check.look(tmp_path).broken)
+    said = " ".join(links.look(tmp_path).broken)
     for bad in ("#gone", "gone.html", "x.js", "//example.org/x.png", "site.css"):
         assert bad in said, bad
-    assert len(check.look(tmp_path).broken) == 5
+    assert len(links.look(tmp_path).broken) == 5
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

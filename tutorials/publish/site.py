@@ -6,7 +6,7 @@
 Its source is a tree for each language, in the folders of this repository, so that the relative
 links of the texts hold. Sphinx makes the pages: MyST reads Markdown as GitHub does, and furo needs
 no font, script or picture of another host. What is a link to another language, or to a page that
-Sphinx did not make, becomes plain HTML. website.check looks at every link of what came out.
+Sphinx did not make, becomes plain HTML. links.py looks at every link of what came out.
 """
 
 import os
@@ -18,11 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from minirun import recordings
-from tutorials.notebooks import LANGUAGES, ROOT, lessons
-from website import check, lite, played
+from tutorials.publish import links, lite, played
+from tutorials.publish.notebooks import LANGUAGES, ROOT, lessons
 
 OUT = ROOT / "build" / "site"
-HERE = Path(__file__).parent
+PAGES = Path(__file__).with_name("pages")
 WORDS = {
     "en": ("minirun: a course on containers and GPUs", "Lessons", "Notebooks, with their outputs",
            "Reference", "Recordings", "Recorded starts, on pages of their own"),
@@ -41,7 +41,7 @@ _CODE = re.compile(r"^(`{3,}).*?^\1`*\s*$", re.MULTILINE | re.DOTALL)
 
 def main() -> int:
     """Build it, check it, and say what there is."""
-    chosen = os.environ.get("LESSONS", "").split()
+    chosen = sys.argv[1:]
     apart = OUT.with_name("lite")
     shutil.rmtree(apart, ignore_errors=True)
     if not chosen:
@@ -50,7 +50,7 @@ def main() -> int:
         except OSError as error:
             print(f"JupyterLite is left out: {error}", file=sys.stderr)
     build(OUT, chosen or lessons(), apart if apart.exists() else None)
-    found = check.look(OUT)
+    found = links.look(OUT)
     print(f"{OUT}/index.html: {found}")
     for line in found.broken:
         print(f"broken: {line}", file=sys.stderr)
@@ -68,7 +68,7 @@ def build(out: Path, chosen: "list[str]", jupyterlite: "Path | None" = None) -> 
     with ThreadPoolExecutor(len(LANGUAGES)) as pool:
         lite_too = jupyterlite is not None
         list(pool.map(lambda each: one_language(out, sources, each, chosen, lite_too), LANGUAGES))
-    shutil.copy(HERE / "index.html", out)
+    shutil.copy(PAGES / "index.html", out)
     if jupyterlite:
         shutil.move(jupyterlite, out / "lite")
     shutil.rmtree(sources)
@@ -90,7 +90,7 @@ def one_language(
     put(tree, "index.md", index(language, chosen, lite_too), language, chosen)
     record(extra / "recordings", language)
     words = ["-D", f"language={language}", "-D", f"html_extra_path={extra}"]
-    words += ["-c", str(HERE), "-W", "--keep-going"]
+    words += ["-c", str(PAGES), "-W", "--keep-going"]
     subprocess.run(
         [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-E", *words, tree, out / language],
         check=True,

@@ -5,22 +5,21 @@ readers: every name, its arguments, which function writes it, and what it means.
 """
 
 import ast
-import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import minirun as package
-from knowledge.test_knowledge import EMITTED, TREES
 from minirun import knowledge, recordings
 from minirun.core.handshake import Message
 from minirun.show import recording
 from minirun.show.event import Event
 
-FOLDER = Path(__file__).parents[2] / "tutorials/reference"
+FOLDER = Path(__file__).parents[2] / "reference"
 SCHEMA, PAGE = FOLDER / "events.schema.json", FOLDER / "events.md"
-TOP = Path(package.__file__).parent.parent
+SOURCE = Path(package.__file__).parent
+TREES = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
 KINDS = {
     "logged": ("syscall", 0, 3), "logged_python": ("syscall", 0, 2), "Step": ("syscall", 0, 9),
     "emit": ("", 1, 2), "stage": ("begin", 2, 9), "send": ("message", 0, 9),
@@ -32,7 +31,7 @@ MESSAGES = {value for key, value in vars(Message).items() if key.isupper()}
 HEAD = """\
 # Every event of the log
 
-<!-- written by tests/show/reference.py from the source: change that, then `make reference` -->
+<!-- written from the source: change that, then `make reference` -->
 
 The log has one JSON object in each line; [events.schema.json](events.schema.json) is its JSON
 Schema. `minirun explain NAME` says more of each. Fields: `v` is 1; `t` CLOCK_MONOTONIC in ns; `id`
@@ -40,6 +39,26 @@ the container's; `stage` 0 (before and after) to 7; `actor` who did it, and `pid
 host; `kind`, `name` and `args` what; `ret` the result and `errno` its error's name; `dur` how long,
 in ns; `why` one line for a reader. A line of `minirun observe` has `observed`, which is true.
 """
+
+
+def calls(*names: str) -> list[ast.Call]:
+    """Every call, anywhere in the package, of a function or method with one of these names."""
+    found = [n for tree in TREES.values() for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    return [n for n in found if getattr(n.func, "attr", getattr(n.func, "id", "")) in names]
+
+
+def literals(name: str, position: int) -> set[str]:
+    """The strings that stand at one position in the calls of a function."""
+    args = [call.args[position] for call in calls(name) if len(call.args) > position]
+    return {a.value for a in args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
+
+
+EMITTED = (
+    literals("logged", 0) | literals("logged_python", 0) | literals("Step", 0)
+    | literals("emit", 1) | literals("stage", 2)
+    | MESSAGES
+) - {"dup3", "fchdir", "chdir", "close_range", "sched_setaffinity"}  # fmt: skip
+"""All names that an event can have; of a Step's calls, those that the log tells."""
 
 
 @dataclass
@@ -61,7 +80,7 @@ def names() -> dict[str, Named]:
     for path, tree in TREES.items():
         for function in ast.walk(tree):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                source = f"{path.relative_to(TOP / 'minirun')}: {function.name}"
+                source = f"{path.relative_to(SOURCE)}: {function.name}"
                 for call in ast.walk(function):
                     if isinstance(call, ast.Call):
                         _take(found, call, function, source)
@@ -99,7 +118,7 @@ def _keys(node: ast.expr, function: ast.AST) -> tuple[set[str], bool]:
     Of a variable, those that its function gives it.
     """
     if isinstance(node, ast.Dict):
-        keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+        keys = {str(key.value) for key in node.keys if isinstance(key, ast.Constant)}
         return keys, len(keys) == len(node.keys)
     if isinstance(node, (ast.BinOp, ast.IfExp)):
         ends = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.body, node.orelse)
@@ -107,8 +126,9 @@ def _keys(node: ast.expr, function: ast.AST) -> tuple[set[str], bool]:
         return both[0][0] | both[1][0], both[0][1] and both[1][1]
     if not isinstance(node, ast.Name):
         return set(), False
-    found, whole = set(), True
-    given = [each for each in ast.walk(function) if _gives(each, node.id)]
+    found: set[str] = set()
+    whole = True
+    given: list[Any] = [each for each in ast.walk(function) if _gives(each, node.id)]
     for each in given:
         for target in getattr(each, "targets", [getattr(each, "target", None)]):
             if isinstance(target, ast.Subscript):
@@ -192,7 +212,7 @@ def _title(name: str) -> str:
     return topic.title if topic else ""
 
 
-def page() -> str:
+def text() -> str:
     """Return events.md."""
     rows = ["| name | kind | arguments | written by | what it is |", "|---|---|---|---|---|"]
     for name, one in names().items():
@@ -202,12 +222,3 @@ def page() -> str:
         sources = "; ".join(f"`{source}`" for source in sorted(one.sources))
         rows.append(f"| `{name}` | {kinds} | {arguments} | {sources} | {_title(name)} |")
     return HEAD + "\n" + "\n".join(rows) + "\n"
-
-
-def main() -> None:
-    SCHEMA.write_text(json.dumps(schema(), indent=1, ensure_ascii=False) + "\n")
-    PAGE.write_text(page())
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,7 @@ from pathlib import Path
 from minirun import cli
 from minirun.cli import help
 
-PAGE = Path(__file__).parents[2] / "tutorials/reference/commands.md"
+PAGE = Path(__file__).parents[2] / "reference" / "commands.md"
 BELOW = {
     "gpu": ("list", "ps", "why", "diff", "timeslice", "mps"),
     "nvidia-container-cli": ("info", "list", "configure"),
@@ -24,7 +24,7 @@ BELOW = {
 HEAD = """\
 # All commands and flags
 
-<!-- written by tests/cli/page.py from the parser: change minirun/cli, then `make reference` -->
+<!-- written from the parser: change minirun/cli, then `make reference` -->
 
 `minirun --help` prints the same, and `minirun COMMAND --help`. Flags before the command hold for
 all; `run` ends at the first argument, as docker's does, and so do `exec`, `ps` and `spec`.
@@ -59,7 +59,3 @@ def text() -> str:
         blocks = [f"```text\n{page.rstrip()}\n```" for page in pages]
         parts.append("\n\n".join([f"## {name}", *blocks]))
     return "\n\n".join(parts) + "\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(text())

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
+    """One line of the checklist."""
+
     section: str
     name: str
     support: str

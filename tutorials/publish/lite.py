@@ -22,7 +22,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tutorials.notebooks import ROOT
+from tutorials.publish.notebooks import ROOT
 
 REGISTRY = "https://registry.npmjs.org/pyodide"
 NEEDED = ("ipython", "jedi", "micropip", "packaging", "rich")

@@ -16,9 +16,9 @@ from typing import Any
 
 import nbformat
 
-from recordings.surroundings import plain_surroundings, refuse_private
-from tutorials.runner import Block, run
-from tutorials.source import Part, asked, parts
+from tutorials.publish.runner import Block, run
+from tutorials.publish.source import Part, asked, parts
+from tutorials.publish.surroundings import plain_surroundings, refuse_private
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "tutorials"

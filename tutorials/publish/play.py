@@ -1,6 +1,6 @@
 """Plays a notebook in a real Jupyter kernel, and prints it with its outputs.
 
-    play.py NOTEBOOK [CELL]
+    python -m tutorials.publish.play NOTEBOOK [CELL]
 
 Before the cell with that number (from the end: -1 is the last one) it says "ready" on stderr and
 waits for a line on its standard input, so that somebody else can look at what the cells have made.
@@ -15,6 +15,7 @@ from nbclient import NotebookClient
 
 
 def main() -> None:
+    """Play the notebook that the command line names."""
     notebook = nbformat.read(sys.argv[1], as_version=4)
     stop = range(len(notebook.cells))[int(sys.argv[2])] if len(sys.argv) > 2 else -1
     client = NotebookClient(notebook, timeout=60, kernel_name="python3")

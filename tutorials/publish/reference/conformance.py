@@ -1,23 +1,18 @@
-"""Writes tutorials/reference/spec-conformance.md from tests/spec/table.py: `make reference`.
+"""Writes tutorials/reference/spec-conformance.md from the rows of table.py: `make reference`.
 
 The numbers on the page are counted from the rows.
 """
 
-import ast
-import sys
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
-sys.path.insert(0, str(TESTS))
+from tutorials.publish.reference.table import DEPARTURES, ROWS, Row
 
-from spec.table import DEPARTURES, ROWS, Row  # noqa: E402
-
-PAGE = TESTS.parent / "tutorials/reference/spec-conformance.md"
+PAGE = Path(__file__).parents[2] / "reference" / "spec-conformance.md"
 WORDS = {"yes": "supported", "part": "in part", "refused": "refused"}
 HEAD = """\
 # What of the runtime-spec minirun does
 
-<!-- written by tests/spec/page.py from tests/spec/table.py: change those, then `make reference` -->
+<!-- written from tutorials/publish/reference/table.py: change that, then `make reference` -->
 
 The specification is the Open Container Initiative's runtime-spec 1.3.0, for Linux. A row is a
 property of config.json, or an operation. "Refused" means: an error that names the property, since a
@@ -29,14 +24,6 @@ makes real containers, or asks the kernel directly, and is run by `make test`.
 | section | property | support | code | tests | remark |
 |---|---|---|---|---|---|
 """
-
-
-def functions(test: str) -> list[str]:
-    """The test functions that a row's entry names: one, or all of a file."""
-    path, _, name = test.partition("::")
-    tree = ast.parse((TESTS / path).read_text())
-    found = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
-    return [f for f in found if f.startswith("test_") and name in ("", f)]
 
 
 def _line(row: Row) -> str:
@@ -62,8 +49,3 @@ def _departures() -> str:
         for what, why, test in DEPARTURES
     ]
     return "".join(["\n## Where it departs from runc on purpose\n\n", *lines])
-
-
-if __name__ == "__main__":
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(text())

@@ -14,9 +14,9 @@ from typing import Any
 
 import nbformat
 
-from tutorials.notebooks import ROOT
+from tutorials.publish import play
+from tutorials.publish.notebooks import ROOT
 
-_PLAY = ROOT / "tests" / "notebooks" / "play.py"
 _NOBODY = 65534
 
 
@@ -35,8 +35,8 @@ def _play(file: Path) -> Any:
         env = {"HOME": home, "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8",
                "MINIRUN_ROOT": f"{home}/root", "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
         done = subprocess.run(
-            [sys.executable, str(_PLAY), str(file)], env=env, cwd=home, text=True, check=True,
-            stdout=subprocess.PIPE, **who,
+            [sys.executable, "-m", play.__name__, str(file)], env=env, cwd=home, text=True,
+            stdout=subprocess.PIPE, check=True, **who,
         )  # fmt: skip
     return nbformat.reads(done.stdout, as_version=4)
 

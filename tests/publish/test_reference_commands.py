@@ -2,13 +2,13 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "tutorials/reference/commands.md"
-WRITER = "import sys; sys.path[:0] = sys.argv[1:]; import page; sys.stdout.write(page.text())"
+from tutorials.publish.reference.commands import PAGE
+
+WRITER = "from tutorials.publish.reference import commands; print(commands.text(), end='')"
 
 
 def test_the_page_is_what_the_parser_says() -> None:
-    argv = [sys.executable, "-c", WRITER, str(Path(__file__).parent)]
+    argv = [sys.executable, "-c", WRITER]
     written = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     assert PAGE.read_text() == written, "make reference writes it anew"

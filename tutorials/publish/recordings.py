@@ -1,7 +1,7 @@
 """Makes minirun/recordings: runs real containers, with snapshots, and keeps their logs.
 
     sudo make recordings                           (needs the images busybox and ubuntu)
-    sudo .venv/bin/python tests/recordings/make.py plain           (some of them, by name)
+    sudo .venv/bin/python -m tutorials.publish.recordings plain      (some of them, by name)
 
 Nothing is changed in what was logged. The containers live below /run/minirun-demo and the image
 comes from the standard store, so that no path of a checkout or of a home directory occurs; this
@@ -17,13 +17,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from surroundings import plain_surroundings, refuse_private
-
-from engines.clients.cri_engine import Cri
 from minirun.core.places import EVENTS, HISTORY, STORE
 from minirun.fast import launcher
 from minirun.image import catalogue
 from minirun.recordings import path
+from tutorials.publish.surroundings import CHECKOUT, plain_surroundings, refuse_private
+
+# The tests have what starts a containerd of its own, and a shell on a terminal.
+sys.path.append(str(CHECKOUT / "tests"))
+from engines.clients.cri_engine import Cri
+from recordings import typed
 
 ROOT = Path("/run/minirun-demo")
 BIN = Path("/run/minirun-demo.bin")
@@ -56,6 +59,7 @@ KUBELETS = {
 
 
 def argv(*args: str) -> list[str]:
+    """Return the command line of the program, with a state root of its own."""
     return [str(MINIRUN), "--root", str(ROOT), *args]
 
 
@@ -112,11 +116,13 @@ def bundle(name: str, hook: "dict[str, Any] | None", *words: str) -> Path:
 
 
 def plain() -> None:
+    """One container, without GPUs."""
     minirun("run", "--rm", "--snapshots", "--name", "plain", "busybox", "echo", "hello")
     keep("plain", "plain")
 
 
 def gpus() -> None:
+    """One container with two GPUs."""
     command = ("busybox", "sh", "-c", "ls -l /dev; nvidia-smi -L")
     minirun("run", "--rm", "--snapshots", "--name", "gpus-0-1", *GPUS, "0,1", *command)
     keep("gpus-0-1", "gpus-0-1")
@@ -142,6 +148,7 @@ def figure_1() -> None:
 
 
 def failing_hook() -> None:
+    """A container whose prestart hook fails."""
     config = json.loads(minirun("spec", "--name", "failing-hook", "busybox", "true"))
     config["hooks"] = {"prestart": [FAILING_HOOK]}
     bundle = ROOT / ".bundle"
@@ -152,16 +159,19 @@ def failing_hook() -> None:
 
 
 def runc() -> None:
+    """A bundle that runc runs."""
     place = bundle("runc", QUIET_HOOK, "busybox", "echo", "hello")
     observe("runc", "runc", "--root", str(ROOT / ".runc"), "run", "--bundle", str(place), "runc")
 
 
 def crun() -> None:
+    """The same, by crun."""
     place = bundle("crun", QUIET_HOOK, "busybox", "echo", "hello")
     observe("crun", "crun", "--root", str(ROOT / ".crun"), "run", "--bundle", str(place), "crun")
 
 
 def runc_gpus() -> None:
+    """A bundle whose hook puts two GPUs in, run by runc."""
     command = ("busybox", "sh", "-c", "ls -l /dev; nvidia-smi -L")
     place = bundle("runc-gpus", HOOK, *GPUS, "0,1", *command)
     words = ("runc", "--root", str(ROOT / ".runc"), "run", "--bundle", str(place), "runc-gpus")
@@ -217,6 +227,7 @@ RECORDS = {
 
 
 def main() -> None:
+    """Make the recordings that the command line names, or all."""
     plain_surroundings()
     for directory in (ROOT, BIN):
         shutil.rmtree(directory, ignore_errors=True)

@@ -2,8 +2,8 @@
 
 import inspect
 
-from api import page
 from minirun import api
+from tutorials.publish.reference import api as page
 
 
 def test_it_is_what_the_docstrings_say() -> None:

@@ -8,9 +8,9 @@ from jsonschema import Draft202012Validator
 
 from conftest import Program
 from minirun import recordings
-from show import reference
+from tutorials.publish.reference import events
 
-CHECK = Draft202012Validator(json.loads(reference.SCHEMA.read_text()))
+CHECK = Draft202012Validator(json.loads(events.SCHEMA.read_text()))
 
 
 def wrong(log: Path) -> list[str]:
@@ -23,9 +23,9 @@ def wrong(log: Path) -> list[str]:
 
 def test_it_is_what_the_source_has() -> None:
     """If this fails: `make reference`."""
-    assert json.loads(reference.SCHEMA.read_text()) == reference.schema()
-    assert reference.PAGE.read_text() == reference.page()
-    Draft202012Validator.check_schema(reference.schema())
+    assert json.loads(events.SCHEMA.read_text()) == events.schema()
+    assert events.PAGE.read_text() == events.text()
+    Draft202012Validator.check_schema(events.schema())
 
 
 @pytest.mark.parametrize("name", recordings.RECORDINGS)

@@ -12,8 +12,7 @@ import pytest
 
 from conftest import Program
 from minirun.teach.lab import catalogue
-
-from . import assignment
+from tutorials.publish import assignment
 
 pytest.importorskip("nbgrader")
 LESSONS = ("03-overlayfs", "05-hooks")

@@ -9,7 +9,7 @@ from typing import Any
 
 from minirun import api
 
-PAGE = Path(__file__).parents[2] / "tutorials/reference/api.md"
+PAGE = Path(__file__).parents[2] / "reference" / "api.md"
 _BELOW = re.compile(
     r'^ +(?:self\.)?([a-z]\w*)(?:: [^\n=]+)?(?: = [^\n]+)?\n +"""(.+?)"""', re.M | re.S
 )
@@ -17,7 +17,7 @@ _BELOW = re.compile(
 HEAD = """\
 # The Python API
 
-<!-- written by tests/api/page.py from the docstrings: change minirun/api, then `make reference` -->
+<!-- written from the docstrings: change minirun/api, then `make reference` -->
 
     import minirun
     container = minirun.run("ubuntu", "nvidia-smi", "-L", gpus="0,1")
@@ -90,7 +90,3 @@ def _words(shown: Any) -> str:
 
 def _one_line(said: str) -> str:
     return " ".join(said.split())
-
-
-if __name__ == "__main__":
-    PAGE.write_text(text())

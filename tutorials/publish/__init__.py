@@ -1,0 +1,24 @@
+"""What publishes the course: the programs behind the Makefile's targets, and no test.
+
+Each is called from the folder of the repository, `.venv/bin/python -m tutorials.publish.NAME`; the
+words after it choose lessons, or recordings. tests/publish and tests/notebooks test them.
+
+  notebooks      make notebooks   notebooks/, and what the lessons ship; opening.LANGUAGE.md is
+                                  what each notebook says of its use
+  assignment     make assignment  the labs for nbgrader
+  slides         make slides      a page of slides for each lesson
+  site           make site        the pages; pages/ has what Sphinx reads, and the frames
+  reference      make reference   the pages in tutorials/reference that are counted or collected:
+                                  api, commands, conformance (its rows: table.py), events
+  recordings     make recordings  minirun/recordings
+
+What these share:
+  source         the parts of a lesson's Markdown
+  runner         runs the shell blocks of a text, and compares what they print
+  played, play   a notebook as a page; the program that plays one in a kernel
+  lite           JupyterLite, for the site
+  links          looks at every link of the site
+  surroundings   the mounts and cgroups of a plain Debian machine, and no private names
+
+The pictures are drawn by `minirun replay --svg`: make pictures.
+"""

@@ -1,0 +1,9 @@
+"""Writes them: `make reference`."""
+
+import json
+
+from tutorials.publish.reference import api, commands, conformance, events
+
+for page in (api, commands, conformance, events):
+    page.PAGE.write_text(page.text())
+events.SCHEMA.write_text(json.dumps(events.schema(), indent=1, ensure_ascii=False) + "\n")
