@@ -1,7 +1,8 @@
 """What publishes the course: the programs behind the Makefile's targets, and no test.
 
 Each is called from the folder of the repository, `.venv/bin/python -m tutorials.publish.NAME`; the
-words after it choose lessons, or recordings. tests/publish and tests/notebooks test them.
+words after it choose lessons, or recordings. Tests import these modules as they import minirun: the
+.venv has the folder of the repository among its paths.
 
   notebooks      make notebooks   notebooks/, and what the lessons ship; opening.LANGUAGE.md is
                                   what each notebook says of its use
@@ -12,10 +13,11 @@ words after it choose lessons, or recordings. tests/publish and tests/notebooks 
                                   api, commands, conformance (its rows: table.py), events
   recordings     make recordings  minirun/recordings
 
-What these share:
+Below them:
   source         the parts of a lesson's Markdown
   runner         runs the shell blocks of a text, and compares what they print
-  played, play   a notebook as a page; the program that plays one in a kernel
+  play           plays a notebook in a kernel
+  played         a notebook as a page of the site
   lite           JupyterLite, for the site
   links          looks at every link of the site
   surroundings   the mounts and cgroups of a plain Debian machine, and no private names
