@@ -7,7 +7,7 @@
     predict(question, choices)          a question that is asked before it is answered
     lesson("07-devices")                a lesson's questions, and %%shell cells for its commands
     lab("wrong-minor")                  a container that is broken on purpose, with buttons
-    ContainerHandle(id)                 one that is there: .devices .namespaces .timeline .exec(…)
+    Container(id)                       one that is there: .devices .namespaces .timeline .exec(…)
     RunError                            what run raises, if minirun could not do it
 
     c = minirun.run("ubuntu", "nvidia-smi -L", gpus=[0, 1])
@@ -19,14 +19,14 @@ in minirun.api, which comes in when one of these names is first asked for: PEP 5
 
 __version__ = "0.1.0"
 __all__ = [
-    "ContainerHandle", "DeviceDiff", "Namespaces", "RunError", "Timeline", "can_run", "lab",
-    "lesson", "predict", "replay", "run", "step",
+    "Container", "DeviceDiff", "Namespaces", "RunError", "Timeline", "can_run", "lab", "lesson",
+    "predict", "replay", "run", "step",
 ]  # fmt: skip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.api import (
-        ContainerHandle,
+        Container,
         DeviceDiff,
         Namespaces,
         RunError,

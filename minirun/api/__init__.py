@@ -12,7 +12,8 @@ minirun runs as a child process and its log is followed while it grows. The proc
 copy of it would have only one of them.
 """
 
-from minirun.api.container import ContainerHandle, Result
+from minirun.api.container import ContainerHandle as Container  # its name for callers
+from minirun.api.container import Result
 from minirun.api.course.lesson import Lesson, lesson
 from minirun.api.devices import DeviceDiff
 from minirun.api.labs import Lab, lab
@@ -24,7 +25,7 @@ from minirun.api.table import Table
 from minirun.api.timeline import Timeline, replay
 
 __all__ = [
-    "ContainerHandle", "DeviceDiff", "Lab", "Lesson", "Namespaces", "Prediction", "Result",
-    "RunError", "Stepper", "Table", "Timeline", "Verdict", "can_run", "lab", "lesson", "predict",
-    "replay", "run", "step",
+    "Container", "DeviceDiff", "Lab", "Lesson", "Namespaces", "Prediction", "Result", "RunError",
+    "Stepper", "Table", "Timeline", "Verdict", "can_run", "lab", "lesson", "predict", "replay",
+    "run", "step",
 ]  # fmt: skip

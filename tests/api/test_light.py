@@ -31,7 +31,7 @@ def test_it_imports_nothing_and_takes_no_time() -> None:
 
 def test_its_names_come_when_they_are_asked_for() -> None:
     for name in (
-        "ContainerHandle",
+        "Container",
         "DeviceDiff",
         "Namespaces",
         "Timeline",

@@ -88,9 +88,9 @@ def test_own_files_and_mistakes(tmp_path: Path, minirun: Program) -> None:
 
 
 def test_a_container_that_never_was(minirun: Program) -> None:
-    from minirun.api import ContainerHandle
+    from minirun.api import Container
 
-    container = ContainerHandle("never")
+    container = Container("never")
     assert (container.status, container.pid, container.exit_status) == ("removed", 0, None)
     with pytest.raises(StateError, match="nothing is recorded"):
         _ = container.timeline

@@ -13,7 +13,7 @@ import pytest
 
 import minirun as package
 from conftest import Program, skip, wait_until
-from minirun.api import ContainerHandle, Namespaces, RunError, Stepper, can_run, replay, run, step
+from minirun.api import Container, Namespaces, RunError, Stepper, can_run, replay, run, step
 from minirun.api.child import words_of
 from minirun.api.played_run import PlayedRun
 from minirun.core.errors import MinirunError, StateError, UsageError
@@ -112,9 +112,9 @@ def test_exec_says_what_minirun_could_not_do(minirun: Program) -> None:
         container.exec("true")
     assert container.wait() == 137
     with pytest.raises(StateError, match="does not exist"):
-        ContainerHandle("nosuch").wait()
+        Container("nosuch").wait()
     with pytest.raises(StateError, match="does not exist"):
-        ContainerHandle("nosuch").stop()
+        Container("nosuch").stop()
 
 
 def test_a_living_container_beside_the_kernels_facts(minirun: Program) -> None:
@@ -226,7 +226,7 @@ def test_an_interrupt_ends_and_removes_the_container(minirun: Program) -> None:
     seen: list[int] = []
 
     def interrupt() -> None:
-        container = ContainerHandle(name)
+        container = Container(name)
         wait_until(lambda: container.status == "running")
         seen.append(container.pid)
         os.kill(os.getpid(), signal.SIGINT)
@@ -238,7 +238,7 @@ def test_an_interrupt_ends_and_removes_the_container(minirun: Program) -> None:
         run("busybox", "sh", "-c", "yes", name=name, stream=False)
     helper.join()
     assert time.monotonic() - started < 20
-    assert ContainerHandle(name).status == "removed"
+    assert Container(name).status == "removed"
     assert not os.path.exists(f"/proc/{seen[0]}")
     assert minirun.left() == []
 
@@ -367,7 +367,7 @@ def test_help_begins_with_what_is_called() -> None:
     head = (package.__doc__ or "").split("\n\n")[1]
     called = [line.split("(")[0].split()[0] for line in head.splitlines()]
     assert called == [
-        "run", "step", "replay", "can_run", "predict", "lesson", "lab", "ContainerHandle",
+        "run", "step", "replay", "can_run", "predict", "lesson", "lab", "Container",
         "RunError",
     ]  # fmt: skip
     assert set(called) <= set(package.__all__)

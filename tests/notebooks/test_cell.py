@@ -10,7 +10,7 @@ import pytest
 from jupyter_client import BlockingKernelClient, KernelManager
 
 from conftest import STORE, Program, wait_until
-from minirun.api import ContainerHandle
+from minirun.api import Container
 from minirun.api.child import Location
 from minirun.core.gates import open_gate
 
@@ -66,7 +66,7 @@ def test_the_cell_fills_while_the_container_is_half_built(
     assert kinds.count("display_data") == 1
     assert kinds[-1] == "update_display_data"
     assert "pivot_root" not in before[-1]["content"]["data"]["text/html"]
-    container = ContainerHandle(name, Location(str(minirun.root), STORE))
+    container = Container(name, Location(str(minirun.root), STORE))
     assert container.status == "creating", "it is held at the gate, and the cell has shown it"
     open_gate(f"{minirun.root}/{name}")
     after = messages(client, is_idle)
@@ -89,7 +89,7 @@ def test_an_interrupted_cell_leaves_nothing(
     manager, client = kernel
     name = f"cell-{os.getpid()}"
     client.execute(f"import minirun; minirun.run('busybox', 'sleep', '100', name='{name}')")
-    container = ContainerHandle(name, Location(str(minirun.root), STORE))
+    container = Container(name, Location(str(minirun.root), STORE))
     wait_until(lambda: container.status == "running")
     pid = container.pid
     manager.interrupt_kernel()

@@ -14,7 +14,7 @@ from required import skip
 TOP = Path(__file__).parents[2]
 PARTS = ("minirun", "rootfs-tools", ".ci", "pyproject.toml", "Makefile", "README.md", "LICENSE")
 PROGRAM = """import minirun
-container: minirun.ContainerHandle = minirun.run("busybox", "true", env={"A": "1"})
+container: minirun.Container = minirun.run("busybox", "true", env={"A": "1"})
 wrong: int = container.output
 """
 

@@ -14,7 +14,7 @@ from required import skip
 
 TOP = Path(__file__).parents[2]
 TYPED = """import minirun
-container: minirun.ContainerHandle = minirun.run("busybox", "true", gpus="0,1")
+container: minirun.Container = minirun.run("busybox", "true", gpus="0,1")
 lines: list[str] = container.output.splitlines()
 """
 

@@ -23,10 +23,9 @@ from minirun.image import catalogue
 from minirun.recordings import path
 from tutorials.publish.surroundings import CHECKOUT, plain_surroundings, refuse_private
 
-# The tests have what starts a containerd of its own, and a shell on a terminal.
+# The tests have what starts a containerd of its own.
 sys.path.append(str(CHECKOUT / "tests"))
 from engines.clients.cri_engine import Cri
-from recordings import typed
 
 ROOT = Path("/run/minirun-demo")
 BIN = Path("/run/minirun-demo.bin")

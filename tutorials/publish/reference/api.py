@@ -75,6 +75,8 @@ def _is_its_own(shown: Any, member: str) -> bool:
 def _signature(function: Any) -> str:
     found = str(inspect.signature(function)).replace("'", "")
     found = re.sub(r"\(self(?:, )?", "(", found)
+    for name in api.__all__:  # as callers write it
+        found = re.sub(rf"\b{getattr(api, name).__name__}\b", name, found)
     found = re.sub(r"\b(?:minirun|collections|pathlib)(?:\.[a-z_]\w*)*\.(?=[A-Z])", "", found)
     if len(found) < 70:
         return found
