@@ -149,6 +149,8 @@ class Flags:
             value = one.optional
         if value is None:
             if not rest:
+                if name == "-h":  # docker's -h NAME is the host name, runc's -h alone is --help
+                    raise HelpAsked(self)
                 raise UsageError(f"flag needs an argument: {name}", hint, self.wrong)
             value = rest.pop(0)
         if repeated and value != getattr(self, key):
