@@ -259,7 +259,7 @@ def _run(command: list[str], folder: str, epoch: int, watch: Notify) -> None:
     """Run the tool; `watch` gets its steps ("I: …"). The rest is only of interest if it fails."""
     os.chmod(folder, 0o711)
     env = {k: v for k, v in os.environ.items() if k == "PATH" or k.lower().endswith("_proxy")}
-    env |= {"SOURCE_DATE_EPOCH": str(epoch), "LC_ALL": "C.UTF-8", "TMPDIR": "/tmp"}
+    env |= {"SOURCE_DATE_EPOCH": str(epoch), "LC_ALL": "C.UTF-8", "TMPDIR": MOUNT_POINT}
     said = []
     try:
         with subprocess.Popen(

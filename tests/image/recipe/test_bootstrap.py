@@ -119,9 +119,10 @@ def test_a_keyring_that_is_missing_is_named_with_its_package(tmp_path: Path) -> 
 
 
 def test_the_tool_dies_with_the_builder_and_so_do_its_mounts(tmp_path: Path) -> None:
+    """What it writes for a while (TMPDIR) lies in the builder's folder: the next one sweeps it."""
     code = (
         "import sys; from minirun.image.recipe import bootstrap;"
-        "bootstrap._run(['sh', '-c', 'touch /mnt/up; sleep 98.7'], sys.argv[1], 0, print)"
+        "bootstrap._run(['sh', '-c', 'touch $TMPDIR/up; sleep 98.7'], sys.argv[1], 0, print)"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
     with subprocess.Popen(command, cwd=SOURCE) as builder:
