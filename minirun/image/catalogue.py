@@ -3,7 +3,7 @@
 An image is drafted in a hidden directory and put in place with one rename, so a reader sees all of
 it or nothing. The draft's directory is locked (flock(2)) as long as its maker lives; a draft whose
 lock is free has no maker, and the next command sweeps it away. So a maker may be killed at
-any moment (design: crash-only).
+any moment.
 """
 
 import fcntl

@@ -38,7 +38,7 @@ class Snapshot(TypedDict):
     """A container at one moment."""
 
     at: str
-    """The boundary: "5:begin" (design: the seven stages)."""
+    """The boundary: "5:begin", for one."""
     namespaces: dict[str, str]
     """Kind → "mnt:[4026531841]", of init: /proc/PID/ns, namespaces(7)."""
     host_namespaces: dict[str, str]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Event(Record):
-    """One event: see minirun.core.events, which writes it, and design.md, section 5."""
+    """One event: see minirun.core.events, which writes it, and tutorials/reference/events.md."""
 
     v: int
     t: int

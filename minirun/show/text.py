@@ -28,7 +28,7 @@ STAGES = {
     6: "answers through the FIFO: hooks done",
     7: "pivot_root() into the container's root, drops privileges, exec()",
 }
-"""Figure 3 (design, section 1): what happens in each stage; who does it stands in the event."""
+"""Figure 3, the seven stages: what happens in each stage; who does it stands in the event."""
 ELSEWHERE = {
     1: "makes the container's init, which makes its root filesystem",
     2: "asks for the prestart hooks to be run; waits",

@@ -50,7 +50,7 @@ LISTED = (
     "setgroups", "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid",
     "sethostname", "setdomainname", "execve", "execveat",
 )  # fmt: skip
-"""design.md, section 5: what must be in the log."""
+"""What must be in the log: each of these calls that a start makes."""
 
 ALSO_TRUE = ("mkdir", "rmdir", "write", "ioctl", "keyctl")
 """What the log may speak of besides; then it must be true."""
