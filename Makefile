@@ -1,3 +1,4 @@
+# make help    these lines
 # make setup   what minirun needs, on Debian or Ubuntu, as root: packages, .venv, the launcher
 # make demo    the first run: two GPUs (SIMULATED where there is no driver) put into a container
 # make lab     the lessons in JupyterLab, on this machine alone
@@ -19,7 +20,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: setup packages tested launcher images demo lab test check bench matrix test-v2 recordings \
+.PHONY: help setup packages tested launcher images demo lab test check bench matrix test-v2 recordings \
 	notebooks site slides assignment pictures reference conformance bats clean
 
 # the interpreter, and what makes images; a few kB that minirun can do without
@@ -54,6 +55,9 @@ IMAGES := busybox debian ubuntu
 export MINIRUN_REQUIRE ?= $(if $(CI),all)
 
 setup: packages .venv/.ready launcher
+
+help:
+	@grep '^# make ' Makefile | cut --characters=3-
 
 # The machine is asked anew each time: it may be another one than last time.
 packages:

@@ -1,6 +1,7 @@
 """README.md, PRINCIPLES.md and the lessons name files and folders that exist."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,17 @@ def test_every_link_leads_to_a_file(name: str) -> None:
     page = CHECKOUT / name
     links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text())
     assert not {link for link in links if not (page.parent / link).exists()}
+
+
+def test_make_help_has_each_target_that_is_for_people() -> None:
+    text = (CHECKOUT / "Makefile").read_text()
+    (phony,) = re.findall(r"^\.PHONY: ((?:.*\\\n)*.*)", text, re.MULTILINE)
+    argv = ["make", "-C", str(CHECKOUT), "--no-print-directory", "help"]
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    targets = set(phony.replace("\\", "").split())
+    assert targets - set(re.findall(r"make ([\w-]+)", said)) == {
+        "packages", "tested", "launcher", "images"
+    }  # fmt: skip
 
 
 def test_principles_name_files_of_the_package() -> None:
