@@ -109,7 +109,7 @@ def config(container_id: str, run: RunOptions) -> "dict[str, Any]":
         "linux": _linux(run, linux),
     }
     if run.cdi:
-        run.cdi.put_into(document)
+        run.cdi.put_into(document, run.choices.layers)
     return document
 
 

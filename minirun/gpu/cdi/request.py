@@ -21,7 +21,7 @@ from minirun.core.visible import warn as warn_user
 from minirun.gpu import drivers, share, vendors
 from minirun.gpu.cdi import container_edits, inject, names, registry, stale
 from minirun.gpu.edits import Edits, GivenGpu
-from minirun.gpu.nvidia.cli import catalog, planner, warn
+from minirun.gpu.nvidia.cli import catalog, musl, planner, warn
 from minirun.gpu.nvidia.ctk import modes, recipe
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.runtime import lookup
@@ -56,8 +56,10 @@ class CdiEdits(Record):
         share.record_holders(container, self.edits.gpus, self.edits.simulated)
         state.write(f"{container.directory}/{places.EDITS}", jsonlite.dumps(self.as_json()))
 
-    def put_into(self, config: "dict[str, Any]") -> None:
-        """Put them into a config.json document."""
+    def put_into(self, config: "dict[str, Any]", layers: "tuple[str, ...]") -> None:
+        """Put them into a config.json document for an image with these layers. Raises OSError."""
+        if text := musl.misfit_of_layers(layers, self.edits):
+            warn_user(f"{text} ({musl.ADVICE})")
         inject.apply(config, self.edits)
 
 

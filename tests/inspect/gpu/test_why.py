@@ -272,15 +272,19 @@ def test_a_library_of_the_image_that_hides_the_drivers(
     assert row["what"] == f"/usr/lib64/{name} hides the driver's library"
 
 
-@pytest.mark.parametrize("loader", ("lib/ld-musl-{}.so.1", "lib64/ld-linux-x86-64.so.2"))
-def test_an_image_of_musl(minirun: Program, tmp_path: Path, loader: str) -> None:
+@pytest.mark.parametrize("mode", ("legacy", "cdi"))
+@pytest.mark.parametrize(
+    "loader", ("lib/ld-musl-{}.so.1", "usr/lib/ld-musl-{}.so.1", "lib64/ld-linux-x86-64.so.2")
+)
+def test_an_image_of_musl(minirun: Program, tmp_path: Path, loader: str, mode: str) -> None:
     """Its loader is there and glibc's is not; with neither, as in busybox, nothing is said."""
     layer = images.make(tmp_path / "store", "alpine")
     path = layer / loader.format(os.uname().machine)
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(exist_ok=True, parents=True)
     path.write_text("a loader")
     minirun.flags = (*minirun.flags, "--store", str(tmp_path / "store"))
-    done = minirun("run", "-d", "--name", "g", *GPUS, "alpine", "sleep", "60")
+    words = (*GPUS, f"--gpu-mode={mode}")
+    done = minirun("run", "-d", "--name", "g", *words, "alpine", "sleep", "60")
     assert done.returncode == 0, done.stderr
     differences = document(minirun)["differences"]
     if "musl" not in loader:

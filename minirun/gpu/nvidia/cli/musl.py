@@ -11,6 +11,10 @@ from minirun.common.own_root import has
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu.edits import Edits
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _LOADERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
 """Machine → glibc's loader, a name that is part of its interface."""
 ADVICE = "take an image with glibc, such as debian or ubuntu"
@@ -26,9 +30,32 @@ def misfit(root: Root, edits: Edits) -> str:
 
     An image of static programs has neither loader: nothing is said of it.
     """
+    return _misfit(lambda paths: _has_one(root, paths), edits)
+
+
+def misfit_of_layers(layers: "tuple[str, ...]", edits: Edits) -> str:
+    """Say the same of an image's layers, which are not mounted yet. Raises OSError."""
+    return _misfit(lambda paths: any(_layer_has_one(layer, paths) for layer in layers), edits)
+
+
+def _misfit(has_one: "Callable[[tuple[str, ...]], bool]", edits: Edits) -> str:
     machine = os.uname().machine
-    if not has(root, f"/lib/ld-musl-{machine}.so.1") or has(root, _LOADERS.get(machine, "/")):
+    name, glibc = f"ld-musl-{machine}.so.1", _LOADERS.get(machine, "/")
+    # /lib may be a link, which another layer has
+    if not has_one((f"/lib/{name}", f"/usr/lib/{name}")) or has_one((glibc, f"/usr{glibc}")):
         return ""
     if not any(".so." in mount.path for mount in edits.mounts):
         return ""
     return "the image is made for musl, the driver's files for glibc: programs cannot load them"
+
+
+def _layer_has_one(layer: str, paths: "tuple[str, ...]") -> bool:
+    root = Root.at(layer)
+    try:
+        return _has_one(root, paths)
+    finally:
+        root.close()
+
+
+def _has_one(root: Root, paths: "tuple[str, ...]") -> bool:
+    return any(has(root, path) for path in paths)
