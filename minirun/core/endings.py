@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SIGKILL = 9
 PATIENCE = 10.0
 """Seconds that a killed process gets to disappear before its cgroup is removed."""
+UNNOTED_ENDS = 2.0
+"""Seconds within which an init ends whose maker was killed: PR_SET_PDEATHSIG, a closed FIFO."""
 
 
 def start(
@@ -150,12 +152,14 @@ def clear_cgroup(container: Container) -> None:
     """Remove the container's cgroup, after killing what still runs in it.
 
     If the record does not say that the cgroup was made for this container, its processes may be
-    another's: then it is removed only if it is empty.
+    another's: then it is removed only if it is empty. If the maker was killed before it had noted
+    init, that one ends by itself, a moment later.
     """
+    is_known = bool(container.record.get("cgroup"))
     try:
-        container.cgroup.remove(0)
+        container.cgroup.remove(0 if is_known or container.record["init"] else UNNOTED_ENDS)
     except MinirunError:  # it is not empty; or it was to be systemd's, which does not run
-        if container.record.get("cgroup"):
+        if is_known:
             extras.function("clear_cgroup")(container.cgroup, PATIENCE)
 
 

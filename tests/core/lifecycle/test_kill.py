@@ -42,6 +42,24 @@ def test_init_dies_with_the_runtime(reachable: Program, flags: tuple[str, ...]) 
     assert_nothing(reachable, held.name, held.family)
 
 
+def test_init_that_its_maker_had_no_time_to_note(minirun: Program) -> None:
+    """Killed between clone and the record, with init still ending: its cgroup goes all the same."""
+    name = f"unnoted-{os.getpid()}"
+    call(minirun, "run", "-d", "--name", name, "busybox", "sleep", "100")
+    path = minirun.root / name / "state.json"
+    record = json.loads(path.read_text())
+    os.kill(record["supervisor"]["pid"], signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{record['supervisor']['pid']}").exists())
+    init = record["init"]["pid"]
+    path.write_text(json.dumps({
+        key: value for key, value in record.items() if key != "cgroup"
+    } | {"init": None, "pid": 0, "complete": False}))  # fmt: skip
+    with subprocess.Popen(["sh", "-c", f"sleep 0.4; kill -KILL {init}"]):
+        assert name in minirun("gc").stdout
+    wait_until(lambda: not Path(f"/proc/{init}").exists())
+    assert_nothing(minirun, name)
+
+
 @pytest.mark.parametrize("boundary", ALL[1:-1])
 def test_init_killed_at_a_boundary(minirun: Program, boundary: str) -> None:
     held = Held(minirun, boundary, "--rm", *GPUS)
