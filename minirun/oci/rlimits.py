@@ -1,4 +1,4 @@
-"""The types of process.rlimits. Whoever only checks a config.json needs no system call for them."""
+"""The types of process.rlimits: a check of config.json needs no system call for them."""
 
 RLIMITS = {
     f"RLIMIT_{name}": number

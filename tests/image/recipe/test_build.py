@@ -130,7 +130,7 @@ while True:
 
 @pytest.mark.parametrize("damage", ["etc/passwd", "../layer.json"])
 def test_who_starts_a_container_meanwhile_finds_the_image(filled: str, damage: str) -> None:
-    """A damaged one too: it is in the way of nobody until the new one takes its place."""
+    """A damaged one too: it keeps its place until the new one takes it."""
     layer = catalogue.resolve(filled, "busybox").layers[0]
     with subprocess.Popen(
         [sys.executable, "-c", LOOKING, filled], stdout=subprocess.PIPE, stderr=subprocess.PIPE
