@@ -293,6 +293,9 @@ def test_an_image_of_musl(minirun: Program, tmp_path: Path, loader: str, mode: s
     text = "the image is made for musl, the driver's files for glibc: programs cannot load them"
     advice = "take an image with glibc, such as debian or ubuntu"
     assert done.stderr == f"minirun: warning: {text} ({advice})\n"
+    assert minirun("explain", done.stderr).stdout.startswith(
+        "warning: the image is made for musl: "
+    )
     assert [(row["what"], row["advice"]) for row in differences] == [(text, advice)]
 
 
