@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from errno import EEXIST, ENOTEMPTY
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
@@ -210,7 +211,11 @@ class _Taken:
 
 
 def _name(store: str, name: str, details: "dict[str, object]") -> None:
-    """Write image.json: from now on the name means this image. Raises OSError."""
+    """Write image.json: from now on the name means this image. Raises OSError.
+
+    A new name is given to the directory as a whole, so none is ever seen without its record. Of an
+    image that is there the record alone is replaced.
+    """
     images = catalogue.make_store(store)
     target = f"{images}/{name}"
     with locked(images, fcntl.LOCK_SH):
@@ -218,7 +223,11 @@ def _name(store: str, name: str, details: "dict[str, object]") -> None:
         try:
             with open(f"{draft}/{shelf.RECORD}", "w", encoding="utf-8") as file:
                 json.dump(details, file, indent=1)
-            os.makedirs(target, 0o700, exist_ok=True)
-            durable.rename(f"{draft}/{shelf.RECORD}", f"{target}/{shelf.RECORD}")
+            try:
+                durable.rename(draft, target)
+            except OSError as error:
+                if error.errno not in (ENOTEMPTY, EEXIST):  # rename(2): either one
+                    raise
+                durable.rename(f"{draft}/{shelf.RECORD}", f"{target}/{shelf.RECORD}")
         finally:
             remove_tree(draft)

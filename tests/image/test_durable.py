@@ -88,3 +88,22 @@ def test_what_was_begun_is_whole_or_not_there(program: Program, disk: Disk, tmp_
         assert set(program("images", "--verify").stdout.splitlines()) <= {"app:latest: intact"}
     assert program("load", "-i", str(layout.path), "app").returncode == 0
     assert program("images", "--verify").returncode == 0
+
+
+def test_killed_at_each_call_that_names_something(command: str, tmp_path: Path) -> None:
+    """No directory of an image is there without its record, for a moment or for good."""
+    layout = LayoutFolder(tmp_path / "layout", FILES)
+    killed = 0
+    for number in range(1, 40):
+        program = Program(command, tmp_path / "containers", "--store", str(tmp_path / str(number)))
+        fault = f"inject=syncfs,fsync,rename,renameat2:signal=KILL:when={number}"
+        argv = program.argv("load", "-i", str(layout.path), "app")
+        done = subprocess.run(
+            [installed("strace"), "-f", "-qq", "-o", "/dev/null", "-e", fault, *argv],
+            capture_output=True, check=False,
+        )  # fmt: skip
+        assert set(program("images", "--verify").stdout.splitlines()) <= {"app:latest: intact"}
+        if done.returncode == 0:
+            break
+        killed += 1
+    assert 3 < killed < 39
