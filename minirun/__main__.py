@@ -1,5 +1,7 @@
 """`python -m minirun`, and the entry point of the installed command."""
 
+from __future__ import annotations
+
 import _signal
 import os
 import sys
@@ -55,7 +57,7 @@ def _forget_the_caller() -> None:
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
 
 
-def start() -> "NoReturn":
+def start() -> NoReturn:
     """Run the command line and end: nothing is left to finalize, and doing so would take 1 ms."""
     os._exit(main())
 

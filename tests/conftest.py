@@ -16,6 +16,8 @@ Helpers are imported from here: `from gpu.sandbox import …`. No folder has an 
 tests/inspect would hide Python's own module.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -298,7 +300,7 @@ def _leaks(before: dict[str, set[str]]) -> list[str]:
     ]
 
 
-def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the table of what engines' users do, with runc below and with minirun below."""
     from engines.clients.scenario import table
 

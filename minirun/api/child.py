@@ -6,6 +6,8 @@ group of its own: an interrupt of the notebook's cell reaches the caller first, 
 container in order.
 """
 
+from __future__ import annotations
+
 import codecs
 import os
 import selectors
@@ -29,7 +31,7 @@ class Location(NamedTuple):
     store: str
 
     @classmethod
-    def usual(cls) -> "Location":
+    def usual(cls) -> Location:
         """Return the command line's: $MINIRUN_ROOT and $MINIRUN_STORE, or the defaults."""
         store = os.path.abspath(os.environ.get("MINIRUN_STORE") or STORE)
         root = os.environ.get("MINIRUN_ROOT") or f"{store}/{CONTAINERS}"
@@ -39,7 +41,7 @@ class Location(NamedTuple):
         """Return the command line that calls minirun with these words."""
         return [*command(), "--root", self.root, "--store", self.store, *words]
 
-    def call(self, *words: str, merged: bool = False) -> "subprocess.CompletedProcess[str]":
+    def call(self, *words: str, merged: bool = False) -> subprocess.CompletedProcess[str]:
         """Run minirun to its end, with nothing on its standard input.
 
         `merged`: its standard error comes on stdout too, in the order in which both were written.
@@ -59,7 +61,7 @@ def command() -> list[str]:
     return [sys.executable, "-P", "-m", "minirun"]
 
 
-def words_of(command: "tuple[str | Sequence[str], ...]") -> list[str]:
+def words_of(command: tuple[str | Sequence[str], ...]) -> list[str]:
     """Return a command's words: given as words, as one list, or as one string with spaces.
 
     The string is split as a shell would split it, and no shell runs it. Raises ValueError for a
@@ -75,7 +77,7 @@ def words_of(command: "tuple[str | Sequence[str], ...]") -> list[str]:
 class Child:
     """One minirun that runs, and both of its output streams."""
 
-    def __init__(self, argv: list[str], pass_fds: "tuple[int, ...]" = ()) -> None:
+    def __init__(self, argv: list[str], pass_fds: tuple[int, ...] = ()) -> None:
         """`pass_fds`: descriptors that it gets beside its streams. Raises OSError."""
         self.process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

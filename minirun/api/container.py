@@ -4,6 +4,8 @@ Every action is a command of minirun in a process of its own (minirun.api.child)
 looked at (state.json, /proc, the log) is read here.
 """
 
+from __future__ import annotations
+
 import json
 import tempfile
 import time
@@ -46,7 +48,7 @@ class ContainerHandle(Tabular):
     As a context manager it is removed at the end of the block.
     """
 
-    def __init__(self, id: str, place: "Location | None" = None) -> None:
+    def __init__(self, id: str, place: Location | None = None) -> None:
         self.id = state.check_id(id)
         self.place = place or Location.usual()
         self._kept: dict[str, Any] = {}
@@ -76,7 +78,7 @@ class ContainerHandle(Tabular):
         return int((self._record().get("supervisor") or {}).get("pid", 0))
 
     @property
-    def exit_status(self) -> "int | None":
+    def exit_status(self) -> int | None:
         """The exit status of its command, 128 + n for signal n; None while it runs."""
         status = self._record().get("exit_status")
         return None if status is None else int(status)
@@ -110,7 +112,7 @@ class ContainerHandle(Tabular):
             return timeline.devices
         return DeviceDiff.from_edits(self.inspect()["gpus"])
 
-    def inspect(self) -> "Anatomy":
+    def inspect(self) -> Anatomy:
         """Return what `minirun inspect` knows of it. Raises StateError."""
         document: Anatomy = json.loads(self._call("inspect", "--json", self.id))
         return document
@@ -122,7 +124,7 @@ class ContainerHandle(Tabular):
             raise StateError(done.stdout.strip().removeprefix("minirun: "))
         return done.stdout
 
-    def exec(self, *command: "str | Sequence[str]", check: bool = False) -> Result:
+    def exec(self, *command: str | Sequence[str], check: bool = False) -> Result:
         """Run another command in it, as words, a list or one string, and wait for it.
 
         Raises MinirunError if minirun could not run it: the container is not running, or has no
@@ -139,7 +141,7 @@ class ContainerHandle(Tabular):
             raise MinirunError(f"{' '.join(words)}: {done.stdout.strip()}")
         return Result(done.returncode, done.stdout)
 
-    def wait(self, timeout: "float | None" = None) -> "int | None":
+    def wait(self, timeout: float | None = None) -> int | None:
         """Wait until its command has ended; return the exit status.
 
         Raises TimeoutError after `timeout` seconds; StateError if there never was a container.
@@ -155,7 +157,7 @@ class ContainerHandle(Tabular):
             time.sleep(TICK)  # its supervisor is about to write it down
         return self.exit_status
 
-    def stop(self, timeout: "float | None" = None) -> "int | None":
+    def stop(self, timeout: float | None = None) -> int | None:
         """Ask it to end (SIGTERM, or what its image says), kill it after `timeout` seconds.
 
         None: as long as `minirun stop` waits. Returns the exit status.
@@ -180,7 +182,7 @@ class ContainerHandle(Tabular):
             raise StateError(done.stderr.strip().removeprefix("minirun: "))
         return done.stdout
 
-    def __enter__(self) -> "ContainerHandle":
+    def __enter__(self) -> ContainerHandle:
         return self
 
     def __exit__(self, *failure: object) -> None:

@@ -6,6 +6,8 @@ the rule, without which open(2) of the node gives EPERM. Out of two snapshots of
 added.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ class ListChange(NamedTuple):
     removed: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, before: Sequence[str], after: Sequence[str]) -> "ListChange":
+    def of(cls, before: Sequence[str], after: Sequence[str]) -> ListChange:
         """Compare two lists, each in its own order."""
         old, new = set(before), set(after)
         added = tuple(item for item in after if item not in old)
@@ -48,7 +50,7 @@ class DeviceDiff(Shown):
     @classmethod
     def between(
         cls, before: Mapping[str, Any], after: Mapping[str, Any], *, simulated: bool
-    ) -> "DeviceDiff":
+    ) -> DeviceDiff:
         """Compare two snapshots of one container (Timeline.snapshots)."""
         old_nodes, old_files = _split(before.get("files") or [])
         new_nodes, new_files = _split(after.get("files") or [])
@@ -60,7 +62,7 @@ class DeviceDiff(Shown):
         )  # fmt: skip
 
     @classmethod
-    def from_edits(cls, edits: Mapping[str, Any]) -> "DeviceDiff":
+    def from_edits(cls, edits: Mapping[str, Any]) -> DeviceDiff:
         """Read what edits.json says was added; all empty for a container without GPUs."""
         nodes, rules = [], []
         for node in edits.get("deviceNodes") or []:

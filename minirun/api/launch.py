@@ -1,5 +1,7 @@
 """minirun.run: a new container, its stages shown in the notebook's cell while they happen."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import signal
@@ -39,7 +41,7 @@ class RunError(MinirunError):
     """
 
     def __init__(
-        self, text: str, status: int = 125, container: "ContainerHandle | None" = None
+        self, text: str, status: int = 125, container: ContainerHandle | None = None
     ) -> None:
         super().__init__(text, status=status)
         self.container = container
@@ -62,13 +64,13 @@ def can_run() -> Able:
 
 def run(
     image: str,
-    *command: "str | Sequence[str]",
-    gpus: "str | Sequence[int | str] | None" = None,
+    *command: str | Sequence[str],
+    gpus: str | Sequence[int | str] | None = None,
     detach: bool = False,
-    name: "str | None" = None,
+    name: str | None = None,
     stream: bool = True,
     snapshots: bool = False,
-    **flags: "FlagValue",
+    **flags: FlagValue,
 ) -> ContainerHandle:
     """Run a command in a new container, as `minirun run` does, and return the container.
 
@@ -106,8 +108,8 @@ def run(
 
 
 def asked_for(
-    image: str, command: "tuple[str | Sequence[str], ...]", gpus: "str | Sequence[int | str] | None"
-) -> "tuple[list[str], str | None]":
+    image: str, command: tuple[str | Sequence[str], ...], gpus: str | Sequence[int | str] | None
+) -> tuple[list[str], str | None]:
     """Return the words behind `minirun run --`, and the value of --gpus. Raises RunError."""
     if not isinstance(image, str):
         raise RunError(f'image={image!r} is no name of an image (minirun.run("ubuntu", "ls"))')
@@ -117,7 +119,7 @@ def asked_for(
         raise RunError(str(error)) from None
 
 
-def named(name: "str | None") -> ContainerHandle:
+def named(name: str | None) -> ContainerHandle:
     """Return the container of this name, or of a new one. Raises RunError."""
     try:
         return ContainerHandle(name or os.urandom(6).hex())
@@ -159,7 +161,7 @@ def _follow(
     return status
 
 
-def gpus_of(asked: "str | Sequence[int | str] | None") -> "str | None":
+def gpus_of(asked: str | Sequence[int | str] | None) -> str | None:
     """Return the value of --gpus; None for no flag. Raises ValueError for a number alone."""
     if asked is None or isinstance(asked, str):
         return asked
@@ -177,7 +179,7 @@ def _is_gpu(one: object) -> bool:
     return isinstance(one, (str, SupportsIndex)) and not isinstance(one, bool)
 
 
-def _end(child: Child, container: "ContainerHandle | None") -> None:
+def _end(child: Child, container: ContainerHandle | None) -> None:
     """End a run that is not waited for any more, and remove its container."""
     child.close()
     child.process.send_signal(signal.SIGINT)  # before its command runs, minirun ends in order
@@ -192,7 +194,7 @@ def _end(child: Child, container: "ContainerHandle | None") -> None:
         child.process.wait()
 
 
-def flags_of(given: "Mapping[str, FlagValue]") -> list[str]:
+def flags_of(given: Mapping[str, FlagValue]) -> list[str]:
     """Return keyword arguments as flags of the command line.
 
     Raises RunError for rm, and for a value that no flag has.

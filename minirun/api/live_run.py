@@ -4,6 +4,8 @@ The run ends with this process: the kernel closes its end of the pipes, and the 
 run up. See minirun.show.piped for what is said.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import threading
@@ -66,7 +68,7 @@ class LiveRun:
         self.thread.join(20)
 
     @property
-    def status(self) -> "int | None":
+    def status(self) -> int | None:
         """The exit status of minirun; None while it runs."""
         return self.child.process.poll()
 

@@ -5,6 +5,8 @@ processes are in the same namespace if, and only if, they show the same number (
 device counts too, but all namespaces lie on one, nsfs).
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -32,19 +34,19 @@ class Namespaces(Tabular, Mapping[str, int]):
         self.whose = whose
 
     @classmethod
-    def of(cls, pid: "int | str", whose: str = "") -> "Namespaces":
+    def of(cls, pid: int | str, whose: str = "") -> Namespaces:
         """Read those of a living process from /proc. Raises OSError."""
         there = [kind for kind in KINDS if os.path.lexists(f"/proc/self/ns/{kind}")]
         found = {kind: os.readlink(f"/proc/{pid}/ns/{kind}") for kind in there}
         return cls(_numbers(found), whose or f"process {pid}")
 
     @classmethod
-    def host(cls) -> "Namespaces":
+    def host(cls) -> Namespaces:
         """Those of this process, which never leaves the namespaces it was started in."""
         return cls.of("self", "this process")
 
     @classmethod
-    def recorded(cls, links: Mapping[str, str], whose: str) -> "Namespaces":
+    def recorded(cls, links: Mapping[str, str], whose: str) -> Namespaces:
         """Those that a snapshot holds: kind → "mnt:[4026532201]"."""
         return cls(_numbers(links), whose)
 
@@ -57,15 +59,15 @@ class Namespaces(Tabular, Mapping[str, int]):
     def __len__(self) -> int:
         return len(self.inodes)
 
-    def shared(self, other: "Namespaces") -> tuple[str, ...]:
+    def shared(self, other: Namespaces) -> tuple[str, ...]:
         """Return the kinds in which both are in the same namespace."""
         return tuple(kind for kind in self if other.get(kind) == self[kind])
 
-    def own(self, other: "Namespaces") -> tuple[str, ...]:
+    def own(self, other: Namespaces) -> tuple[str, ...]:
         """Return the kinds in which `other` is in another namespace."""
         return tuple(kind for kind in self if kind in other and other[kind] != self[kind])
 
-    def compare(self, other: "Namespaces") -> Table:
+    def compare(self, other: Namespaces) -> Table:
         """Return both side by side; the rows in bold are those that differ."""
         rows = [
             (kind, self[kind], other.get(kind, "?"), _verdict(kind, self, other), KINDS[kind])

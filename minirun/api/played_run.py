@@ -1,5 +1,7 @@
 """A recording, stepped through as if it were happening. Needs no root, no Linux, no container."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, NoReturn
 
 from minirun.api.held import check
@@ -87,7 +89,7 @@ class PlayedRun:
                 return at
         raise UsageError(f"no event after this one is {words!r}", "Back goes to the stops before")
 
-    def _snapshot(self) -> "Snapshot | None":
+    def _snapshot(self) -> Snapshot | None:
         """Return what is known of the container at this stop: what was taken there last."""
         passed = Recording("", self.recording.events[: self.at + 2]).snapshots
         return list(passed.values())[-1] if passed else None

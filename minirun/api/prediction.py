@@ -5,6 +5,8 @@ the events, and hands it to check(). In a notebook each choice is a button (need
 anywhere else the answer is the number of a choice.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -55,7 +57,7 @@ class Prediction(Shown):
         self,
         question: str,
         choices: Sequence[object],
-        answer: "int | None",
+        answer: int | None,
         language: str = texts.ENGLISH,
     ) -> None:
         self.question = question
@@ -69,7 +71,7 @@ class Prediction(Shown):
         self._widget: Any = None
 
     @property
-    def answer(self) -> "int | None":
+    def answer(self) -> int | None:
         """The number of the choice, from 1 on; None until one was chosen."""
         return (self._widget.answer or None) if self._widget else self._answer
 
@@ -111,7 +113,7 @@ class Prediction(Shown):
         return mime.bundle(self._widget, str(self), self._repr_html_())
 
 
-def predict(question: str, choices: Sequence[object], answer: "int | None" = None) -> Prediction:
+def predict(question: str, choices: Sequence[object], answer: int | None = None) -> Prediction:
     """Ask a question, with a button for each choice.
 
     `answer`: the number of the choice that the learner believes in, if there are no buttons.

@@ -8,6 +8,8 @@
 Where no container can be made, the same page steps through a recording.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +33,7 @@ class Stepper(Shown):
     """A run that is held before and after each stage. In a notebook it is a page with buttons."""
 
     def __init__(
-        self, holder: HeldRun, container: "ContainerHandle | None", reason: str = ""
+        self, holder: HeldRun, container: ContainerHandle | None, reason: str = ""
     ) -> None:
         """`container`: None for a recording; `reason`: why it is one."""
         self._holder = holder
@@ -61,18 +63,18 @@ class Stepper(Shown):
         """What changed since the last stop: nodes, mounts, rules … → what came, what went."""
         return {change.kind: (change.new, change.gone) for change in self.board.changes}
 
-    def next(self) -> "Stepper":
+    def next(self) -> Stepper:
         """Go on to the next stop. Raises StateError if the run is not held."""
         return self._press("next")
 
-    def until(self, event: str) -> "Stepper":
+    def until(self, event: str) -> Stepper:
         """Go on to an event ("mknodat", "mount*") or a boundary ("5:begin", "5").
 
         Raises UsageError for a name that no event has.
         """
         return self._press("until", event)
 
-    def go_on(self) -> "Stepper":
+    def go_on(self) -> Stepper:
         """Go on without stops, to the command's end."""
         return self._press("continue")
 
@@ -92,7 +94,7 @@ class Stepper(Shown):
         """Run a command in the half-built container; return what it printed."""
         return self._press("shell", command).board.said.partition("\n")[2]
 
-    def abort(self) -> "Stepper":
+    def abort(self) -> Stepper:
         """Give the run up; the runtime cleans up."""
         return self._press("quit")
 
@@ -102,7 +104,7 @@ class Stepper(Shown):
         if self.container:
             self.container.remove()
 
-    def _press(self, key: str, argument: str = "") -> "Stepper":
+    def _press(self, key: str, argument: str = "") -> Stepper:
         """Press a key and wait until it is done."""
         board = self.board
         before = board.version
@@ -116,7 +118,7 @@ class Stepper(Shown):
             if not self.board.changed.wait_for(done, _PATIENCE):
                 raise TimeoutError(f"the run gave no answer within {_PATIENCE:g} s")
 
-    def __enter__(self) -> "Stepper":
+    def __enter__(self) -> Stepper:
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -143,10 +145,10 @@ class Stepper(Shown):
 
 def step(
     image: str,
-    *command: "str | Sequence[str]",
-    gpus: "str | Sequence[int | str] | None" = None,
-    name: "str | None" = None,
-    **flags: "FlagValue",
+    *command: str | Sequence[str],
+    gpus: str | Sequence[int | str] | None = None,
+    name: str | None = None,
+    **flags: FlagValue,
 ) -> Stepper:
     """Start a run that is held before and after each stage; return it at the first stop.
 

@@ -4,6 +4,8 @@ In a kernel, one display (IPython's display_id) is made once and updated as even
 the cell's output grows in place. Without IPython, or in its terminal, each line is printed.
 """
 
+from __future__ import annotations
+
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -71,7 +73,7 @@ class Echo:
     said twice.
     """
 
-    def __init__(self, streams: "tuple[str, ...]") -> None:
+    def __init__(self, streams: tuple[str, ...]) -> None:
         """`streams`: "stdout", "stderr": those that are echoed."""
         self.streams = streams
         self.held = ""

@@ -4,6 +4,8 @@ What stands in it may have been chosen by a container: nothing of it reaches a t
 escape sequence, or a page as markup.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -26,7 +28,7 @@ class Shown:
 class Tabular(Shown):
     """Base of what shows itself as one table."""
 
-    def _table(self) -> "Table":
+    def _table(self) -> Table:
         raise NotImplementedError
 
     def __str__(self) -> str:

@@ -7,6 +7,8 @@ machines that can run nothing. Some come with minirun (minirun/recordings/);
 events.jsonl.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -90,8 +92,8 @@ class Timeline(Shown):
     @overload
     def __getitem__(self, at: int) -> Event: ...
     @overload
-    def __getitem__(self, at: slice) -> "Timeline": ...
-    def __getitem__(self, at: "int | slice") -> "Event | Timeline":
+    def __getitem__(self, at: slice) -> Timeline: ...
+    def __getitem__(self, at: int | slice) -> Event | Timeline:
         if isinstance(at, slice):
             return self._with(self.recording.events[at])
         return self.recording.events[at]
@@ -103,14 +105,14 @@ class Timeline(Shown):
         actor: str | None = None,
         name: str | None = None,
         kind: str | None = None,
-    ) -> "Timeline":
+    ) -> Timeline:
         """Return the events that are all of this: filter(stage=5, name="mknodat")."""
         wanted = {"stage": stage, "actor": actor, "name": name, "kind": kind}
         given = {key: value for key, value in wanted.items() if value is not None}
         events = self.recording.events
         return self._with([e for e in events if all(getattr(e, k) == v for k, v in given.items())])
 
-    def between(self, first: "int | str", last: "int | str") -> "Timeline":
+    def between(self, first: int | str, last: int | str) -> Timeline:
         """Return the events from one boundary to another, both included.
 
         A boundary is "5:begin" or "5:end"; a number alone is a stage's begin as `first`, its end as
@@ -129,7 +131,7 @@ class Timeline(Shown):
                 return at
         raise ValueError(f"this run did not come to {boundary}")
 
-    def _with(self, events: list[Event]) -> "Timeline":
+    def _with(self, events: list[Event]) -> Timeline:
         """Return a part: it shows all that is in it."""
         return Timeline(replace(self.recording, events=events), "syscalls")
 
@@ -146,7 +148,7 @@ class Timeline(Shown):
         return html.fragment(self.recording, held=self.held)
 
 
-def replay(name_or_path: "str | os.PathLike[str]") -> "Timeline | list[Timeline]":
+def replay(name_or_path: str | os.PathLike[str]) -> Timeline | list[Timeline]:
     """Return the timeline of a recording, by its name or its path.
 
     A file that holds several containers, as Figure 1's does, gives a list of them. Raises

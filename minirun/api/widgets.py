@@ -5,6 +5,8 @@ Notebook 7. The page stands in a frame without rights (HTML, "sandbox"): the nam
 chose for its files never run beside the notebook's own scripts. Source: anywidget's documentation.
 """
 
+from __future__ import annotations
+
 import os
 import threading
 from collections.abc import Callable
@@ -40,7 +42,7 @@ class PageWidget(anywidget.AnyWidget):
         self.on_msg(self._heard)
         threading.Thread(target=self._tell, daemon=True).start()
 
-    def _heard(self, widget: "PageWidget", content: Any, buffers: Any) -> None:
+    def _heard(self, widget: PageWidget, content: Any, buffers: Any) -> None:
         """Take a message of a view: that it is there, what it has, or a button."""
         view = content.get("view")
         if content.get("open"):
@@ -88,7 +90,7 @@ class ChoiceButtons(anywidget.AnyWidget):
         super().__init__(**state)
         self.on_msg(self._heard)
 
-    def _heard(self, widget: "ChoiceButtons", content: Any, buffers: Any) -> None:
+    def _heard(self, widget: ChoiceButtons, content: Any, buffers: Any) -> None:
         """Take the number of a button."""
         answer = content.get("answer")
         if isinstance(answer, int) and 1 <= answer <= len(self.choices) and not self.checked:
@@ -119,12 +121,12 @@ class LabButtons(anywidget.AnyWidget):
     turn = traitlets.Int(0).tag(sync=True)
     """How many commands were run: it changes last, and with each."""
 
-    def __init__(self, lab: "Lab", **state: Any) -> None:
+    def __init__(self, lab: Lab, **state: Any) -> None:
         super().__init__(**state, **_seen(lab))
         self._lab = lab
         self.on_msg(self._heard)
 
-    def _heard(self, widget: "LabButtons", content: Any, buffers: Any) -> None:
+    def _heard(self, widget: LabButtons, content: Any, buffers: Any) -> None:
         """Take a button: the number of a choice, a command, or what is to be run in the folder."""
         choice, word, mend = (content.get(name) for name in ("choice", "word", "mend"))
         if isinstance(choice, int) and 1 <= choice <= len(self.choices):
@@ -143,7 +145,7 @@ class LabButtons(anywidget.AnyWidget):
             self.turn += 1
 
 
-def _seen(lab: "Lab") -> dict[str, Any]:
+def _seen(lab: Lab) -> dict[str, Any]:
     """Return whether a lab is started, where, and its run.sh as it is now."""
     script = lab.folder / "run.sh"
     text = ""

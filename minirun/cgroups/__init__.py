@@ -8,6 +8,8 @@ minirun makes them itself, as runc's "cgroupfs" driver does; with --systemd-cgro
 make them, over D-Bus: minirun.cgroups.systemd, imported only then.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.cgroups import hierarchies, tree
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 _PURE_V2 = "/sys/fs/cgroup/cgroup.controllers"
 
 
-def of_container(container: "Container") -> Cgroup:
+def of_container(container: Container) -> Cgroup:
     """Return a container's cgroup: the one in its record, else the one that is to be made.
 
     Raises ConfigError, MinirunError, OSError.
@@ -48,7 +50,7 @@ def of_container(container: "Container") -> Cgroup:
     return open_cgroup(path, version)
 
 
-def make(container: "Container") -> None:
+def make(container: Container) -> None:
     """Create the container's cgroup, with its limits and device rules, before any process is in it.
 
     Raises ConfigError, MinirunError, OSError.
@@ -65,7 +67,7 @@ def make(container: "Container") -> None:
     container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
 
 
-def _may_be_written(config: "Config") -> bool:
+def _may_be_written(config: Config) -> bool:
     """Return True if a container sees only its own cgroups, and has them mounted to write."""
     rows = config.raw.get("mounts") or ()
     return config.new_namespace("cgroup") and any(
@@ -74,7 +76,7 @@ def _may_be_written(config: "Config") -> bool:
     )
 
 
-def _user_on_the_host(config: "Config") -> int:
+def _user_on_the_host(config: Config) -> int:
     """Return the number that process.user has outside the container's user namespace; -1 for none.
 
     (To chown(2), -1 means no change.)
@@ -88,7 +90,7 @@ def _user_on_the_host(config: "Config") -> int:
     return -1
 
 
-def _set_limits(container: "Container", resources: "dict[str, Any]") -> None:
+def _set_limits(container: Container, resources: dict[str, Any]) -> None:
     """Set the limits; leave out the default limit of processes if it cannot be set.
 
     Raises ConfigError, OSError.
@@ -146,7 +148,7 @@ def open_scope(cgroups_path: str, version: str, *, of_user: bool = False) -> Cgr
     return systemd.from_record({**plain, "slice": slice_name, "scope": scope})
 
 
-def from_record(record: "CgroupRecord", init: "dict[str, Any] | None" = None) -> Cgroup:
+def from_record(record: CgroupRecord, init: dict[str, Any] | None = None) -> Cgroup:
     """Return the cgroup that :meth:`Cgroup.record` described, from state.json.
 
     `init` is the identity of the container's init: without a cgroup, it leads to the processes.

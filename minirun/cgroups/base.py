@@ -10,6 +10,8 @@ kernel wait until no process anywhere is in the middle of a fork or exit, 5 to 2
 machine. A thread that writes "0" (itself) into tasks waits for no other CPU: 0.05 ms.
 """
 
+from __future__ import annotations
+
 import os
 from abc import ABC, abstractmethod  # loaded since the interpreter's start: it costs nothing
 
@@ -72,11 +74,11 @@ class ContainerMounts(Record):
     """
 
     tmpfs: bool
-    mounts: "tuple[CgroupMount, ...]"
-    links: "tuple[tuple[str, str], ...]"
+    mounts: tuple[CgroupMount, ...]
+    links: tuple[tuple[str, str], ...]
 
 
-def version_1_mounts(places: "Iterable[tuple[Hierarchy, str]]") -> ContainerMounts:
+def version_1_mounts(places: Iterable[tuple[Hierarchy, str]]) -> ContainerMounts:
     """Return a mount for each of version 1's hierarchies, and links if controllers share one.
 
     `places` holds each hierarchy with the container's own directory in it.
@@ -127,11 +129,11 @@ class Cgroup(ABC):
         """Return cgroup2's directory for CLONE_INTO_CGROUP, or -1. The caller does not close it."""
 
     @abstractmethod
-    def set_resources(self, resources: "dict[str, Any]") -> None:
+    def set_resources(self, resources: dict[str, Any]) -> None:
         """Apply config.json's linux.resources but for its devices. Raises ConfigError, OSError."""
 
     @abstractmethod
-    def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
+    def set_device_rules(self, rules: Iterable[DeviceRule]) -> None:
         """Make `rules`, in their order, the only ones; what they do not allow is denied.
 
         On version 1 the cgroup must have no other below it. Raises ConfigError if version 1
@@ -139,15 +141,15 @@ class Cgroup(ABC):
         """
 
     @abstractmethod
-    def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
+    def allow_devices(self, rules: Iterable[DeviceRule]) -> None:
         """Add `rules` to those in force; they override them. Raises MinirunError, OSError."""
 
     @abstractmethod
-    def effective_device_rules(self) -> "list[DeviceRule]":
+    def effective_device_rules(self) -> list[DeviceRule]:
         """Return the rules in force, as read from the kernel now. Raises MinirunError, OSError."""
 
     @abstractmethod
-    def _places(self) -> "list[str]":
+    def _places(self) -> list[str]:
         """Return the paths of the cgroup's directories, made or not."""
 
     @abstractmethod
@@ -166,7 +168,7 @@ class Cgroup(ABC):
         return False
 
     @abstractmethod
-    def record(self) -> "CgroupRecord":
+    def record(self) -> CgroupRecord:
         """Return what state.json keeps; minirun.cgroups.from_record makes a Cgroup of it."""
 
     @abstractmethod
@@ -181,7 +183,7 @@ class Cgroup(ABC):
     def close(self) -> None:
         """Close the descriptors that this object holds."""
 
-    def directories(self) -> "list[str]":
+    def directories(self) -> list[str]:
         """Return the paths of the cgroup's directories, made or not; none if it is another's."""
         return [] if self._is_foreign else self._places()
 
@@ -221,7 +223,7 @@ class Cgroup(ABC):
         """Return True if any directory of the cgroup is there."""
         return any(map(os.path.isdir, self.directories()))
 
-    def processes(self) -> "list[int]":
+    def processes(self) -> list[int]:
         """Return the processes in the cgroup and in those below it, by number."""
         found = (tree.processes(directory) for directory in self.directories())
         return sorted({pid for pids in found for pid in pids})
@@ -256,7 +258,7 @@ def checked_path(path: str) -> str:
     return checked
 
 
-def _write(setting: "Setting", directory: tree.Dir) -> None:
+def _write(setting: Setting, directory: tree.Dir) -> None:
     """Write a setting, or its `otherwise` if the file is missing. Raises OSError."""
     try:
         directory.write(setting.file, setting.value, setting.origin)
@@ -266,13 +268,13 @@ def _write(setting: "Setting", directory: tree.Dir) -> None:
         _write(setting.otherwise, directory)
 
 
-def apply(settings: "Sequence[Setting]", directories: "dict[str, tree.Dir]") -> None:
+def apply(settings: Sequence[Setting], directories: dict[str, tree.Dir]) -> None:
     """Write `settings` to the directory of each one's controller. Raises ConfigError.
 
     Some files check each other (memory against memory and swap, quota against period), and which
     one has to go first depends on what is in them: what is refused is tried again after the rest.
     """
-    refused: "list[Setting]" = []
+    refused: list[Setting] = []
     for last_try in (False, True):
         todo, refused = refused if last_try else list(settings), []
         for setting in todo:

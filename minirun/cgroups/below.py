@@ -5,6 +5,8 @@ container's own processes make it, so it is hostile: what is opened are director
 file system, and a path that leads out of the container's cgroup is refused.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.cgroups import from_record, hierarchies
@@ -12,7 +14,7 @@ from minirun.cgroups.base import Cgroup
 from minirun.core.errors import UsageError
 
 
-def open_below(cgroup: Cgroup, texts: "list[str]") -> Cgroup:
+def open_below(cgroup: Cgroup, texts: list[str]) -> Cgroup:
     """Return the cgroup that `texts` name below `cgroup`, each for some controllers or for all.
 
     Raises UsageError.

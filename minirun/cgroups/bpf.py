@@ -7,6 +7,8 @@ program for another with no moment in between in which neither decides. runc and
 commands; systemd pins its programs to a file system as well, which minirun has no need of.
 """
 
+from __future__ import annotations
+
 import ctypes
 import errno
 import os
@@ -37,13 +39,13 @@ _NUMBER = libc.number(321, 280)
 _bpf = libc.bind_syscall(c_int, c_void_p, c_uint)
 
 
-def _call(command: int, attr: "ctypes.Array[ctypes.c_char]", shown: "dict[str, object]") -> int:
+def _call(command: int, attr: ctypes.Array[ctypes.c_char], shown: dict[str, object]) -> int:
     shown = {"cmd": _COMMANDS[command], **shown}
     raw = (_NUMBER, command, ctypes.addressof(attr), ctypes.sizeof(attr))
     return libc.logged("bpf", _bpf, raw, shown, _COMMANDS[command])
 
 
-def _attr(layout: str, *values: "int | bytes") -> "ctypes.Array[ctypes.c_char]":
+def _attr(layout: str, *values: int | bytes) -> ctypes.Array[ctypes.c_char]:
     raw = struct.pack("<" + layout, *values)
     return ctypes.create_string_buffer(raw, len(raw))
 
@@ -58,13 +60,13 @@ def load_device_program(instructions: bytes, name: str) -> int:
     code = ctypes.create_string_buffer(instructions, len(instructions))
     # Any string will do for a licence: only GPL-only helpers ask for one, and none is called.
     licence = ctypes.create_string_buffer(b"Apache-2.0")
-    shown: "dict[str, object]" = {
+    shown: dict[str, object] = {
         "prog_type": "BPF_PROG_TYPE_CGROUP_DEVICE",
         "insn_cnt": len(instructions) // _INSTRUCTION,
         "prog_name": name,
     }
 
-    def load(log: "ctypes.Array[ctypes.c_char] | None") -> int:
+    def load(log: ctypes.Array[ctypes.c_char] | None) -> int:
         attr = _attr(
             "IIQQIIQII16s",
             PROG_TYPE_CGROUP_DEVICE, len(instructions) // _INSTRUCTION, ctypes.addressof(code),
@@ -97,7 +99,7 @@ def attach(cgroup_fd: int, program_fd: int, replacing: int = -1) -> None:
     attached beside it; access needs the consent of all. Raises OSError.
     """
     flags = F_ALLOW_MULTI | (F_REPLACE if replacing >= 0 else 0)
-    shown: "dict[str, object]" = {
+    shown: dict[str, object] = {
         "target_fd": cgroup_fd, "attach_bpf_fd": program_fd, "attach_type": _TYPE,
         "attach_flags": libc.flag_names(flags, _FLAGS),
     }  # fmt: skip
@@ -107,7 +109,7 @@ def attach(cgroup_fd: int, program_fd: int, replacing: int = -1) -> None:
     _call(PROG_ATTACH, attr, shown)
 
 
-def attached(cgroup_fd: int) -> "list[int]":
+def attached(cgroup_fd: int) -> list[int]:
     """Return the ids of the device programs attached to this very cgroup. Raises OSError."""
     ids = (ctypes.c_uint32 * _MOST_PROGRAMS)()
     attr = _attr("IIIIQII", cgroup_fd, CGROUP_DEVICE, 0, 0, ctypes.addressof(ids), len(ids), 0)

@@ -12,6 +12,8 @@ asks for none runs, is killed as a whole by the end of its pid namespace, and ca
 it sees at /sys/fs/cgroup are the caller's own cgroups, where it stays.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.cgroups import hierarchies, ruleset
@@ -50,14 +52,14 @@ def open_cgroup(path: str, *, named: bool) -> Cgroup:
     return Delegated(path, place) if place else NoCgroup(path, reason, named=named)
 
 
-def from_record(record: "CgroupRecord", init: "dict[str, Any] | None") -> Cgroup:
+def from_record(record: CgroupRecord, init: dict[str, Any] | None) -> Cgroup:
     """See :func:`minirun.cgroups.from_record`."""
     if record["version"] == 0:
         return NoCgroup(record["path"], record["reason"], init=init)
     return Delegated(record["path"], record["dirs"][""].removesuffix(record["path"]))
 
 
-def _find_place(path: str, *, named: bool) -> "tuple[str, str]":
+def _find_place(path: str, *, named: bool) -> tuple[str, str]:
     """Return the directory that `path` begins in; or "" and the reason."""
     mount = next((h.path for h in hierarchies.mounted() if h.version == 2), "")
     if not mount:
@@ -89,20 +91,20 @@ def _refused(directory: str) -> str:
 class WithoutDeviceRules:
     """What takes the place of device rules, of which a caller without privileges can set none."""
 
-    def warn_of(self, resources: "dict[str, Any]", reason: str) -> None:
+    def warn_of(self, resources: dict[str, Any], reason: str) -> None:
         """Warn that the rules of config.json are not kept, if it has any."""
         if resources.get("devices"):
             text = f"config.json: linux.resources.devices: is not kept without root: {reason}"
             events.emit("note", "warning", {"text": text}, why="the container runs without it")
             warn(text)
 
-    def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
+    def set_device_rules(self, rules: Iterable[DeviceRule]) -> None:
         """Do nothing: :meth:`set_resources` has warned of it."""
 
-    def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
+    def allow_devices(self, rules: Iterable[DeviceRule]) -> None:
         """Do nothing: no device is denied."""
 
-    def effective_device_rules(self) -> "list[DeviceRule]":
+    def effective_device_rules(self) -> list[DeviceRule]:
         """Return a rule that allows all: only the nodes' own permissions count."""
         return [ruleset.ALL]
 
@@ -110,12 +112,12 @@ class WithoutDeviceRules:
 class Delegated(WithoutDeviceRules, CgroupV2):
     """A cgroup2 that belongs to the caller: everything but device rules."""
 
-    def set_resources(self, resources: "dict[str, Any]") -> None:
+    def set_resources(self, resources: dict[str, Any]) -> None:
         """Write each limit that has a controller here."""
         super().set_resources(resources)
         self.warn_of(resources, "a device program needs CAP_BPF")
 
-    def record(self) -> "CgroupRecord":
+    def record(self) -> CgroupRecord:
         """Return the record of a plain cgroup, marked as `rootless`."""
         return {**super().record(), "rootless": True}
 
@@ -129,7 +131,7 @@ class NoCgroup(WithoutDeviceRules, Cgroup):
         reason: str,
         *,
         named: bool = False,
-        init: "dict[str, Any] | None" = None,
+        init: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(path)
         self.reason = reason
@@ -144,7 +146,7 @@ class NoCgroup(WithoutDeviceRules, Cgroup):
         why = "so nothing is counted, limited or paused; the pid namespace holds them together"
         events.emit("note", "no cgroup", {"reason": self.reason}, why=why)
 
-    def set_resources(self, resources: "dict[str, Any]") -> None:
+    def set_resources(self, resources: dict[str, Any]) -> None:
         """Raise ConfigError for a limit; warn that device rules are not kept."""
         limits = [key for key, value in resources.items() if key != "devices" and value]
         if limits:
@@ -163,14 +165,14 @@ class NoCgroup(WithoutDeviceRules, Cgroup):
         """Return -1: there is no directory."""
         return -1
 
-    def _places(self) -> "list[str]":
+    def _places(self) -> list[str]:
         return []
 
     def exists(self) -> bool:
         """Return True if a process of the container lives."""
         return bool(self.processes())
 
-    def processes(self) -> "list[int]":
+    def processes(self) -> list[int]:
         """Return init, and all in its pid namespace if that is its own: init is number 1 there."""
         if not self._init or not state.is_alive(self._init):
             return []
@@ -193,7 +195,7 @@ class NoCgroup(WithoutDeviceRules, Cgroup):
         text = f"a container without a cgroup cannot be paused: {self.reason}"
         raise StateError(text, f"needs {DELEGATE}")
 
-    def record(self) -> "CgroupRecord":
+    def record(self) -> CgroupRecord:
         """Return the record of no cgroup, with the reason."""
         return {
             "version": 0, "path": self.path, "dirs": {}, "reason": self.reason, "rootless": True,
@@ -230,7 +232,7 @@ def _is_first(pid: int) -> bool:
     return numbers[-1:] == ["1"]
 
 
-def _pid_namespace(pid: "str | int") -> int:
+def _pid_namespace(pid: str | int) -> int:
     """Return the number of a process's pid namespace; 0 if the caller may not read it."""
     try:
         return os.stat(f"/proc/{pid}/ns/pid").st_ino

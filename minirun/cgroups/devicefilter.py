@@ -28,6 +28,8 @@ runc and crun build the same kind of program, but compare the whole request with
 own tests to whatever program is attached.
 """
 
+from __future__ import annotations
+
 import struct
 
 from minirun.cgroups import reading, ruleset
@@ -68,7 +70,7 @@ YES = insn(MOV_K, 0, imm=1) + insn(EXIT)
 NO = insn(MOV_K, 0, imm=0) + insn(EXIT)
 
 
-def assemble(rules: "Iterable[DeviceRule]") -> bytes:
+def assemble(rules: Iterable[DeviceRule]) -> bytes:
     """Return the program for `rules`: packed instructions for bpf(2).
 
     Rules that later ones override are left out, so no instruction is unreachable and the verifier
@@ -106,14 +108,14 @@ def _verdict(rule: DeviceRule) -> bytes:
     return insn(MOV_X, 1, 2) + insn(AND_K, 1, imm=mask) + insn(JEQ_K, 1, 0, 2, 0) + NO
 
 
-def decode(program: bytes) -> "list[DeviceRule]":
+def decode(program: bytes) -> list[DeviceRule]:
     """Return the rules that a program of :func:`assemble` stands for, in their order.
 
     Raises ValueError for any other program.
     """
     if not program.startswith(PROLOGUE) or len(program) % 8:
         raise ValueError("not a device program of minirun")
-    rules: "list[DeviceRule]" = []
+    rules: list[DeviceRule] = []
     at = len(PROLOGUE)
     end = len(program) - (len(NO) if program.endswith(NO) else 0)
     while at < end:
@@ -125,7 +127,7 @@ def decode(program: bytes) -> "list[DeviceRule]":
 
 def _read_block(program: bytes, start: int) -> DeviceRule:
     """Return the rule whose block begins at byte `start`. Raises ValueError."""
-    tests: "dict[int, int]" = {}
+    tests: dict[int, int] = {}
     at = start
     while at < len(program):
         code, register, _, value = struct.unpack_from("<BBhI", program, at)
@@ -142,7 +144,7 @@ def _read_block(program: bytes, start: int) -> DeviceRule:
     raise ValueError(f"not a device program of minirun, from instruction {start // 8} on")
 
 
-def _verdicts(program: bytes, at: int) -> "list[tuple[bool, int]]":
+def _verdicts(program: bytes, at: int) -> list[tuple[bool, int]]:
     """Return what the instructions at byte `at` may mean: (allow, the mask of its access)."""
     if at + 16 > len(program):
         return []

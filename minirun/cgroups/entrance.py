@@ -5,6 +5,8 @@ program, and what kills the container's cgroup kills the program. So the program
 of the container's process.
 """
 
+from __future__ import annotations
+
 from minirun.cgroups import tree
 from minirun.cgroups.hierarchies import mounted, paths_of
 from minirun.core import events
@@ -27,7 +29,7 @@ class Entrance:
     def __init__(self, pid: int) -> None:
         """Open those cgroups of `pid` in which this process is not. Raises OSError."""
         self._into = -1
-        self._tasks: "list[tree.Dir]" = []
+        self._tasks: list[tree.Dir] = []
         own, other = paths_of("self"), paths_of(pid)
         places = {name: h for h in mounted() for name in h.names or ("",)} if own != other else {}
         for names, path in other.items():
@@ -41,7 +43,7 @@ class Entrance:
                 directory.fd()
                 self._tasks.append(directory)
 
-    def clone3(self, flags: int, *, why: str) -> "tuple[int, int]":
+    def clone3(self, flags: int, *, why: str) -> tuple[int, int]:
         """Clone this process into version 2's cgroup: minirun.core.kernel.namespaces.clone3.
 
         If a user without privileges may not do it, the child stays outside, and the log says so.

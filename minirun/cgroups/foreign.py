@@ -14,6 +14,8 @@ The real one fails if no program is attached. Nothing is denied then, so this do
 cgroups(7); Documentation/admin-guide/cgroup-v2.rst, "Device controller".
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.cgroups import bpf, hierarchies, ruleset
@@ -37,7 +39,7 @@ class DeviceCgroup:
         self.version = version
         self.directory = directory
 
-    def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
+    def allow_devices(self, rules: Iterable[DeviceRule]) -> None:
         """Allow more devices. Raises GPUError, OSError."""
         if self.version == 1:
             for rule in rules:
@@ -93,7 +95,7 @@ def _replace(cgroup: int, program: int, prefix: bytes) -> None:
         os.close(old)
 
 
-def prepended(rules: "list[DeviceRule]") -> bytes:
+def prepended(rules: list[DeviceRule]) -> bytes:
     """Return the tests that stand before the other runtime's program; "" for no rules."""
     if not rules:
         return b""

@@ -5,6 +5,8 @@ version 2 one for all; a controller belongs to either side, and a hybrid machine
 then often without a single controller. runc and crun read it out of /proc/self/mountinfo too.
 """
 
+from __future__ import annotations
+
 from minirun.common import mountinfo
 from minirun.core.record import Record
 
@@ -23,20 +25,20 @@ class Hierarchy(Record):
 
     path: str
     version: int
-    names: "tuple[str, ...]"
+    names: tuple[str, ...]
 
 
-def mounted() -> "list[Hierarchy]":
+def mounted() -> list[Hierarchy]:
     """Return the hierarchies mounted in this mount namespace, each controller once."""
     return hierarchies_of(mountinfo.read(fs_type="cgroup"))
 
 
-def hierarchies_of(mounts: "list[mountinfo.Mount]") -> "list[Hierarchy]":
+def hierarchies_of(mounts: list[mountinfo.Mount]) -> list[Hierarchy]:
     """Return the hierarchies among the mounts of cgroup file systems.
 
     If a hierarchy is mounted twice, the mount below /sys/fs/cgroup is taken, or else the first.
     """
-    found: "dict[tuple[str, ...], Hierarchy]" = {}
+    found: dict[tuple[str, ...], Hierarchy] = {}
     for mount in mounts:
         options, path = mount.super_options.split(","), mount.mount_point
         is_v1 = mount.fs_type != "cgroup2"
@@ -47,7 +49,7 @@ def hierarchies_of(mounts: "list[mountinfo.Mount]") -> "list[Hierarchy]":
     return list(found.values())
 
 
-def paths_of(pid: "int | str") -> "dict[str, str]":
+def paths_of(pid: int | str) -> dict[str, str]:
     """Return a process's cgroup in each hierarchy: controllers ("" for version 2) → path.
 
     cgroups(7), "/proc files". Raises OSError.

@@ -5,6 +5,8 @@ version 2 makes memory.events readable for poll(2) as an exception (cgroup-v2.rs
 Files").
 """
 
+from __future__ import annotations
+
 import os
 import select
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 class OomNotice:
     """The kernel's notification that a cgroup was out of memory; `fd` is -1 if there is none."""
 
-    def __init__(self, record: "CgroupRecord") -> None:
+    def __init__(self, record: CgroupRecord) -> None:
         self.wanted = select.POLLIN
         self.fd = -1
         self.version: int = record["version"]

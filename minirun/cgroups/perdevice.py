@@ -10,6 +10,8 @@ own, tried if the first name is missing (runc does the same). Imported only when
 Types have been checked by then: minirun.oci.validate.
 """
 
+from __future__ import annotations
+
 from minirun.cgroups.rules import Setting
 from minirun.core.errors import ConfigError
 
@@ -30,7 +32,7 @@ _THROTTLES = {
 _UNITS = ("KB", "MB", "GB")
 
 
-def settings(resources: "dict[str, Any]", version: int) -> "list[Setting]":
+def settings(resources: dict[str, Any], version: int) -> list[Setting]:
     """Return the settings for the files of a version, 1 or 2. Raises ConfigError."""
     return [
         *_block(resources.get("blockIO", {}), version),
@@ -45,7 +47,7 @@ def io_weight(weight: int) -> int:
     return 1 + (weight - 10) * 9999 // 990
 
 
-def _block(block: "dict[str, Any]", version: int) -> "list[Setting]":
+def _block(block: dict[str, Any], version: int) -> list[Setting]:
     where = "linux.resources.blockIO"
     found = _weights(block, "", "", where, version)
     for origin, row in _rows(block, "weightDevice", where):
@@ -61,8 +63,8 @@ def _block(block: "dict[str, Any]", version: int) -> "list[Setting]":
 
 
 def _weights(
-    group: "dict[str, int]", suffix: str, device: str, where: str, version: int
-) -> "list[Setting]":
+    group: dict[str, int], suffix: str, device: str, where: str, version: int
+) -> list[Setting]:
     """Return the weight and the leaf weight in `group`, unless they are 0."""
     found = []
     weight, leaf = group.get("weight"), group.get("leafWeight")
@@ -82,7 +84,7 @@ def _weights(
     return found
 
 
-def _huge_pages(rows: "LocatedRows", version: int) -> "list[Setting]":
+def _huge_pages(rows: LocatedRows, version: int) -> list[Setting]:
     """Limit the pages, and, if the kernel can (5.7), also what may be reserved of them."""
     found = []
     for origin, row in rows:
@@ -97,7 +99,7 @@ def _huge_pages(rows: "LocatedRows", version: int) -> "list[Setting]":
     return found
 
 
-def _network(network: "dict[str, Any]", version: int) -> "list[Setting]":
+def _network(network: dict[str, Any], version: int) -> list[Setting]:
     """Mark packets with a class (net_cls), and give interfaces priorities (net_prio)."""
     where = "linux.resources.network"
     found = []
@@ -114,7 +116,7 @@ def _network(network: "dict[str, Any]", version: int) -> "list[Setting]":
     return found
 
 
-def _rdma(devices: "dict[str, dict[str, int]]") -> "list[Setting]":
+def _rdma(devices: dict[str, dict[str, int]]) -> list[Setting]:
     """Limit handles and objects of each RDMA device; the file is the same in both versions."""
     found = []
     for name, limits in devices.items():
@@ -130,12 +132,12 @@ def _rdma(devices: "dict[str, dict[str, int]]") -> "list[Setting]":
     return found
 
 
-def _rows(group: "dict[str, Any]", key: str, where: str) -> "LocatedRows":
+def _rows(group: dict[str, Any], key: str, where: str) -> LocatedRows:
     """Return (path, row) of each row of a list of objects; none if there is no list."""
     return [(f"{where}.{key}[{index}]", row) for index, row in enumerate(group.get(key, ()))]
 
 
-def _device(row: "dict[str, int]") -> str:
+def _device(row: dict[str, int]) -> str:
     return f"{row.get('major', 0)}:{row.get('minor', 0)}"
 
 

@@ -1,5 +1,7 @@
 """What a list of device rules allows: its shortest form, the access to one node, a listing."""
 
+from __future__ import annotations
+
 from itertools import dropwhile
 
 from minirun.cgroups.rules import DeviceRule
@@ -10,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def effective(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
+def effective(rules: Iterable[DeviceRule]) -> list[DeviceRule]:
     """Return the same list without what has no effect in it: the shortest order-true form.
 
     Denials that stand before the first permission go too: there is nothing yet that they deny.
@@ -18,7 +20,7 @@ def effective(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
     return list(dropwhile(lambda rule: not rule.allow, not_overridden(rules)))
 
 
-def access(rules: "Iterable[DeviceRule]", kind: str, major: int, minor: int) -> str:
+def access(rules: Iterable[DeviceRule], kind: str, major: int, minor: int) -> str:
     """Return what rules allow of one node, out of "rwm": the last one that covers it decides."""
     mask = 0
     for rule in rules:
@@ -28,7 +30,7 @@ def access(rules: "Iterable[DeviceRule]", kind: str, major: int, minor: int) -> 
     return letters(mask)
 
 
-def listing(rules: "Iterable[DeviceRule]", names: "dict[tuple[str, int, int], str]") -> "list[str]":
+def listing(rules: Iterable[DeviceRule], names: dict[tuple[str, int, int], str]) -> list[str]:
     """Return rules as aligned lines: c 195:0 rw   # /dev/nvidia0.
 
     `names` maps (kind, major, minor) to a path. A denial has the word denied behind the #.
@@ -38,7 +40,7 @@ def listing(rules: "Iterable[DeviceRule]", names: "dict[tuple[str, int, int], st
     return [f"{text:<{width}} # {remark}" if remark else text for text, remark in rows]
 
 
-def _remark(rule: DeviceRule, names: "dict[tuple[str, int, int], str]") -> str:
+def _remark(rule: DeviceRule, names: dict[tuple[str, int, int], str]) -> str:
     name = ""
     if rule.major is not None and rule.minor is not None:
         name = names.get((rule.kind, rule.major, rule.minor), "")

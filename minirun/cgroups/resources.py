@@ -16,6 +16,8 @@ minirun.cgroups.perdevice. Passed over: what the spec does not have, as it deman
 version 2; version 1's kernel always checks.
 """
 
+from __future__ import annotations
+
 from minirun.cgroups.rules import PER_DEVICE, Setting
 from minirun.core.errors import ConfigError
 from minirun.core.record import Record
@@ -31,7 +33,7 @@ class Limit(Record):
     v1: str
     v2: str = ""
     """Empty if version 2 has none."""
-    kind: "type[int | str]" = int
+    kind: type[int | str] = int
     zero_counts: bool = False
     """True if 0 is a value; else it means, as null does, that nothing is set."""
 
@@ -58,12 +60,12 @@ LIMITS = {
 for version 2's swap, shares, quota and period."""
 
 
-def values(resources: "dict[str, Any]") -> "dict[str, int | str]":
+def values(resources: dict[str, Any]) -> dict[str, int | str]:
     """Return what is to be set, by dotted name (memory.limit), in the order of LIMITS.
 
     Raises ConfigError for a wrong type.
     """
-    found: "dict[str, int | str]" = {}
+    found: dict[str, int | str] = {}
     for name, known in LIMITS.items():
         section, _, key = name.partition(".")
         group = resources.get(section) or {}
@@ -89,7 +91,7 @@ def values(resources: "dict[str, Any]") -> "dict[str, int | str]":
     return found
 
 
-def per_device(resources: "dict[str, Any]", version: int) -> "list[Setting]":
+def per_device(resources: dict[str, Any], version: int) -> list[Setting]:
     """Return the settings of the sections that name devices. Raises ConfigError."""
     if not any(map(resources.get, PER_DEVICE)):
         return []
@@ -98,7 +100,7 @@ def per_device(resources: "dict[str, Any]", version: int) -> "list[Setting]":
     return perdevice.settings(resources, version)
 
 
-def for_v1(resources: "dict[str, Any]") -> "list[Setting]":
+def for_v1(resources: dict[str, Any]) -> list[Setting]:
     """Return the settings for version 1's files. Raises ConfigError."""
     if resources.get("unified"):
         raise ConfigError(
@@ -120,6 +122,6 @@ def setting(name: str, file: str, value: str) -> Setting:
     return Setting(f"linux.resources.{name}", file.split(".")[0], file, value)
 
 
-def or_max(value: "int | str") -> str:
+def or_max(value: int | str) -> str:
     """Return a value as a file takes it that says "max" for unlimited."""
     return "max" if isinstance(value, int) and value < 0 else str(value)

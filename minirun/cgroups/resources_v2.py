@@ -1,5 +1,7 @@
 """linux.resources as version 2's files have it: shares, swap, quota and period differ; unified."""
 
+from __future__ import annotations
+
 from minirun.cgroups.resources import LIMITS, or_max, per_device, setting, values
 from minirun.cgroups.rules import Setting
 from minirun.core.errors import ConfigError
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
     from minirun.cgroups.tree import Dir
 
 
-def for_v2(resources: "dict[str, Any]") -> "list[Setting]":
+def for_v2(resources: dict[str, Any]) -> list[Setting]:
     """Return the settings for version 2's files. Raises ConfigError."""
     todo = values(resources)
     settings = []
@@ -26,7 +28,7 @@ def for_v2(resources: "dict[str, Any]") -> "list[Setting]":
     return settings + per_device(resources, 2) + _unified(resources.get("unified") or {})
 
 
-def _v2_value(name: str, todo: "dict[str, int | str]") -> str:
+def _v2_value(name: str, todo: dict[str, int | str]) -> str:
     value = todo[name]
     if name == "memory.swap":
         return _swap_alone(todo)
@@ -37,7 +39,7 @@ def _v2_value(name: str, todo: "dict[str, int | str]") -> str:
     return or_max(value)
 
 
-def _swap_alone(todo: "dict[str, int | str]") -> str:
+def _swap_alone(todo: dict[str, int | str]) -> str:
     """Return swap.max: the spec's swap is the sum of memory and swap, version 2's is not."""
     swap, limit = int(todo["memory.swap"]), int(todo.get("memory.limit", 0))
     if swap < 0:
@@ -66,7 +68,7 @@ def weight(shares: int) -> int:
     return ceil(10 ** ((power * power + 125 * power) / 612 - 7 / 34))
 
 
-def _unified(files: "dict[str, Any]") -> "list[Setting]":
+def _unified(files: dict[str, Any]) -> list[Setting]:
     """Return linux.resources.unified as settings: file name to value, as they are.
 
     A value of several lines is several writes: cgroup2's files take one device, say, at a time.
@@ -85,7 +87,7 @@ def _unified(files: "dict[str, Any]") -> "list[Setting]":
     ]
 
 
-def check_usage(resources: "dict[str, Any]", directory: "Dir") -> None:
+def check_usage(resources: dict[str, Any], directory: Dir) -> None:
     """Refuse, with memory.checkBeforeUpdate, a limit below what is in use. Raises ConfigError.
 
     Version 2's kernel would take it, and kill processes until it is met.

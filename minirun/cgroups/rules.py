@@ -1,5 +1,7 @@
 """Records: device rules (which nodes a container may open) and settings (values for files)."""
 
+from __future__ import annotations
+
 from minirun.core.record import Record
 
 TYPE_CHECKING = False
@@ -16,8 +18,8 @@ class DeviceRule(Record):
 
     allow: bool
     kind: str
-    major: "int | None"
-    minor: "int | None"
+    major: int | None
+    minor: int | None
     access: str
 
     def __str__(self) -> str:
@@ -36,7 +38,7 @@ class Setting(Record):
     controller: str
     file: str
     value: str
-    otherwise: "Setting | None" = None
+    otherwise: Setting | None = None
     optional: bool = False
 
 
@@ -57,7 +59,7 @@ get it by `-v /dev/net/tun:/dev/net/tun`. Its use needs CAP_NET_ADMIN.
 """
 
 
-def parse_rules(rows: "list[dict[str, Any]]") -> "list[DeviceRule]":
+def parse_rules(rows: list[dict[str, Any]]) -> list[DeviceRule]:
     """Return config.json's linux.resources.devices as rules; a number below 0 means any."""
     return [
         DeviceRule(
@@ -68,7 +70,7 @@ def parse_rules(rows: "list[dict[str, Any]]") -> "list[DeviceRule]":
     ]  # fmt: skip
 
 
-def container_rules(rows: "list[dict[str, Any]]") -> "list[DeviceRule]":
+def container_rules(rows: list[dict[str, Any]]) -> list[DeviceRule]:
     """Return the rules of a container: config.json's, then :data:`DEFAULT`, as runc has them.
 
     Any node may be made; null and its like, terminals and tun, may be opened. Engines rely on it:
@@ -77,5 +79,5 @@ def container_rules(rows: "list[dict[str, Any]]") -> "list[DeviceRule]":
     return [*parse_rules(rows), *DEFAULT]
 
 
-def _number(value: "int | None") -> "int | None":
+def _number(value: int | None) -> int | None:
     return None if value is None or value < 0 else value

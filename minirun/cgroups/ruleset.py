@@ -13,6 +13,8 @@ A list may have tens of thousands of rules, so no rule is compared with all othe
 rules that overlap with it are found by kind and numbers, or by wildcards in their places.
 """
 
+from __future__ import annotations
+
 from itertools import product
 
 from minirun.cgroups.rules import DeviceRule
@@ -39,13 +41,13 @@ def letters(mask: int) -> str:
     return _ACCESS[mask & 7]
 
 
-def not_overridden(rules: "Iterable[DeviceRule]") -> "list[DeviceRule]":
+def not_overridden(rules: Iterable[DeviceRule]) -> list[DeviceRule]:
     """Take from each rule the access that a later rule decides otherwise for all of its nodes.
 
     A rule that decides nothing is left out; another one keeps its kind and numbers.
     """
-    kept: "list[DeviceRule]" = []
-    decided: "dict[_Key, tuple[int, int]]" = {}  # by later rules: what is denied, what is allowed
+    kept: list[DeviceRule] = []
+    decided: dict[_Key, tuple[int, int]] = {}  # by later rules: what is denied, what is allowed
     for rule in reversed(list(rules)):
         new = left = bits(rule.access)
         for key in product(("a", rule.kind), (None, rule.major), (None, rule.minor)):
@@ -64,14 +66,14 @@ class _Overlaps:
     """Rules, found by the nodes that they cover."""
 
     def __init__(self) -> None:
-        self._rules: "dict[_Key, list[DeviceRule]]" = {}
+        self._rules: dict[_Key, list[DeviceRule]] = {}
 
     def add(self, rule: DeviceRule) -> None:
         """Add one, under each of its numbers or "*", which stands for whatever it has there."""
         for key in product((rule.kind, "*"), (rule.major, "*"), (rule.minor, "*")):
             self._rules.setdefault(key, []).append(rule)
 
-    def with_a_node_of(self, rule: DeviceRule) -> "Iterator[DeviceRule]":
+    def with_a_node_of(self, rule: DeviceRule) -> Iterator[DeviceRule]:
         """Yield the rules that cover a node which `rule` covers too, each once."""
         kinds = ("*",) if rule.kind == "a" else (rule.kind, "a")
         majors = ("*",) if rule.major is None else (rule.major, None)
@@ -80,7 +82,7 @@ class _Overlaps:
             yield from self._rules.get(key, ())
 
 
-def as_exceptions(rules: "Sequence[DeviceRule]") -> "tuple[bool, list[DeviceRule]]":
+def as_exceptions(rules: Sequence[DeviceRule]) -> tuple[bool, list[DeviceRule]]:
     """Return (the default, the exceptions from it): what the v1 controller can hold.
 
     Raises ConfigError for a list that only a program can express.
@@ -99,7 +101,7 @@ def as_exceptions(rules: "Sequence[DeviceRule]") -> "tuple[bool, list[DeviceRule
     return default, exceptions if default else exceptions + _joined_halves(exceptions)
 
 
-def _refuse_holes(rules: "list[DeviceRule]", default: bool) -> None:
+def _refuse_holes(rules: list[DeviceRule], default: bool) -> None:
     """Raise ConfigError if a rule takes something out of an exception that stands before it."""
     exceptions = {letter: _Overlaps() for letter in "rwm"}
     for rule in rules:
@@ -115,7 +117,7 @@ def _refuse_holes(rules: "list[DeviceRule]", default: bool) -> None:
                 )
 
 
-def _joined_halves(permissions: "list[DeviceRule]") -> "list[DeviceRule]":
+def _joined_halves(permissions: list[DeviceRule]) -> list[DeviceRule]:
     """Return what is missing if one rule permits r and another w to the same nodes.
 
     The v1 controller permits an open for both only if one single exception holds both.
@@ -125,7 +127,7 @@ def _joined_halves(permissions: "list[DeviceRule]") -> "list[DeviceRule]":
     for rule in permissions:
         if "w" in rule.access and "r" not in rule.access:
             writers.add(rule)
-    joined: "list[DeviceRule]" = []
+    joined: list[DeviceRule] = []
     for r in permissions:
         if "w" in r.access or "r" not in r.access:
             continue

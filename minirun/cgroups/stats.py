@@ -6,6 +6,8 @@ version 2: cgroup-v2.rst. A number that is in no file is left out, as in runc, w
 bytes. runc's Go types: types/events.go.
 """
 
+from __future__ import annotations
+
 from minirun.cgroups.tree import Dir
 from minirun.core.errors import StateError
 
@@ -29,7 +31,7 @@ _BLKIO = {
 }
 
 
-def stats(record: "CgroupRecord") -> "dict[str, Any]":
+def stats(record: CgroupRecord) -> dict[str, Any]:
     """Return the counters of a cgroup by its record, in runc's shape.
 
     A cgroup that has gone has none. Raises StateError if there never was one.
@@ -44,7 +46,7 @@ def stats(record: "CgroupRecord") -> "dict[str, Any]":
             files.close()
 
 
-def usage(record: "CgroupRecord") -> "dict[str, int | None]":
+def usage(record: CgroupRecord) -> dict[str, int | None]:
     """Return what a cgroup uses: bytes, nanoseconds, tasks; None if no controller counts it."""
     if not record["version"]:
         return dict.fromkeys(("memory", "memory_peak", "cpu", "pids"))
@@ -65,16 +67,16 @@ class _Files(Dir):
         except OSError:
             return ""
 
-    def count(self, name: str) -> "int | None":
+    def count(self, name: str) -> int | None:
         text = self.text(name)
         return int(text) if text.lstrip("-").isdigit() else UNLIMITED if text == "max" else None
 
-    def table(self, name: str) -> "dict[str, int]":
+    def table(self, name: str) -> dict[str, int]:
         """A file of lines such as `cache 4096`."""
         pairs = (line.split() for line in self.text(name).splitlines())
         return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
-    def cpus(self, name: str) -> "list[int]":
+    def cpus(self, name: str) -> list[int]:
         """A list such as 0-2,7."""
         found: list[int] = []
         for part in filter(None, self.text(name).split(",")):
@@ -83,12 +85,12 @@ class _Files(Dir):
         return found
 
 
-def _known(**values: "int | dict[str, Any] | list[Any] | None") -> "dict[str, Any]":
+def _known(**values: int | dict[str, Any] | list[Any] | None) -> dict[str, Any]:
     """Return the values that are not None, by name."""
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _result(**sections: "dict[str, Any]") -> "dict[str, Any]":
+def _result(**sections: dict[str, Any]) -> dict[str, Any]:
     empty: dict[str, Any] = {
         "cpu": {}, "cpuset": {}, "memory": {}, "pids": {}, "blkio": {}, "hugetlb": {},
         "intel_rdt": {}, "network_interfaces": None,
@@ -96,7 +98,7 @@ def _result(**sections: "dict[str, Any]") -> "dict[str, Any]":
     return empty | sections
 
 
-def _version1(dirs: "dict[str, _Files]") -> "dict[str, Any]":
+def _version1(dirs: dict[str, _Files]) -> dict[str, Any]:
     nowhere = _Files("/proc/self/nowhere")
     memory, account = dirs.get("memory", nowhere), dirs.get("cpuacct", nowhere)
     cpu, cpuset = dirs.get("cpu", nowhere), dirs.get("cpuset", nowhere)
@@ -134,7 +136,7 @@ def _version1(dirs: "dict[str, _Files]") -> "dict[str, Any]":
     )  # fmt: skip
 
 
-def _entry(memory: _Files, prefix: str) -> "dict[str, Any]":
+def _entry(memory: _Files, prefix: str) -> dict[str, Any]:
     """Return a counter of version 1: memory, memory and swap, the kernel's, its TCP buffers."""
     return {
         "limit": memory.count(f"{prefix}limit_in_bytes") or 0,
@@ -146,20 +148,20 @@ def _entry(memory: _Files, prefix: str) -> "dict[str, Any]":
     }
 
 
-def _throttling(spent: "dict[str, int]", time: "int | None") -> "dict[str, Any]":
+def _throttling(spent: dict[str, int], time: int | None) -> dict[str, Any]:
     periods, throttled = spent.get("nr_periods"), spent.get("nr_throttled")
     return _known(
         periods=periods or None, throttledPeriods=throttled or None, throttledTime=time or None
     )
 
 
-def _pids(files: _Files) -> "dict[str, Any]":
+def _pids(files: _Files) -> dict[str, Any]:
     limit = files.count("pids.max")
     current = files.count("pids.current")
     return _known(current=current, limit=None if limit == UNLIMITED else limit)
 
 
-def _blkio(files: _Files) -> "dict[str, Any]":
+def _blkio(files: _Files) -> dict[str, Any]:
     """Lines such as `8:0 Read 4096` as runc's entries."""
     found: dict[str, Any] = {}
     for name, file in _BLKIO.items():
@@ -175,7 +177,7 @@ def _blkio(files: _Files) -> "dict[str, Any]":
     return found
 
 
-def _version2(files: _Files) -> "dict[str, Any]":
+def _version2(files: _Files) -> dict[str, Any]:
     spent, raw = files.table("cpu.stat"), files.table("memory.stat")
     happened = files.table("memory.events")
     usage, swap = files.count("memory.current"), files.count("memory.swap.current")
@@ -205,7 +207,7 @@ def _version2(files: _Files) -> "dict[str, Any]":
     )  # fmt: skip
 
 
-def _io(files: _Files) -> "dict[str, Any]":
+def _io(files: _Files) -> dict[str, Any]:
     """Lines such as `8:0 rbytes=4096 wbytes=0 rios=1 wios=0` as runc's entries."""
     names = {
         "rbytes": ("ioServiceBytesRecursive", "Read"), "rios": ("ioServicedRecursive", "Read"),

@@ -3,6 +3,8 @@
 A module of its own, since a container whose processes end by themselves needs none of this.
 """
 
+from __future__ import annotations
+
 import os
 import time
 
@@ -17,7 +19,7 @@ _FREEZE_ROUNDS, _FREEZE_LOOKS = 10, 200  # of 1 ms each
 _GENTLE_ROUNDS = 20
 
 
-def freeze(cgroup: "Cgroup") -> None:
+def freeze(cgroup: Cgroup) -> None:
     """Stop every process of a cgroup. Raises OSError; StateError if one does not stop.
 
     Version 1's kernel can miss a process that is being forked, and stays in FREEZING: so it is
@@ -36,7 +38,7 @@ def freeze(cgroup: "Cgroup") -> None:
     )
 
 
-def kill(cgroup: "Cgroup", signal: int = SIGKILL) -> None:
+def kill(cgroup: Cgroup, signal: int = SIGKILL) -> None:
     """Send `signal` to every process of a cgroup. Raises OSError.
 
     They are frozen meanwhile, so that none forks away and no number changes its owner. What
@@ -57,7 +59,7 @@ def kill(cgroup: "Cgroup", signal: int = SIGKILL) -> None:
             pass  # as above, or the cgroup is gone by now
 
 
-def clear(cgroup: "Cgroup", seconds: float) -> None:
+def clear(cgroup: Cgroup, seconds: float) -> None:
     """Kill all processes in a cgroup and remove it; at once if it is empty.
 
     Freezing waits in vain for processes that are dying already, so it is used only if killing
@@ -80,7 +82,7 @@ def clear(cgroup: "Cgroup", seconds: float) -> None:
         time.sleep(0.001)
 
 
-def _signal_each(cgroup: "Cgroup", signal: int) -> None:
+def _signal_each(cgroup: Cgroup, signal: int) -> None:
     for pid in cgroup.processes():
         try:
             os.kill(pid, signal)

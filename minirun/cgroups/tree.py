@@ -8,6 +8,8 @@ A cgroup is held by a descriptor, so that it stays the same directory in whateve
 the process is by then (stage 5 works inside of the container's).
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import time
@@ -71,7 +73,7 @@ class Dir:
         """Write `data` to a file. Raises OSError."""
         self.write_each(name, (data,), why)
 
-    def write_each(self, name: str, lines: "Iterable[str]", why: str = "") -> None:
+    def write_each(self, name: str, lines: Iterable[str], why: str = "") -> None:
         """Write each of `lines` to a file with a write(2) of its own. Raises OSError."""
         fd = self.open(name, os.O_WRONLY)
         try:
@@ -138,7 +140,7 @@ def give(path: str, uid: int) -> None:
         os.close(directory)
 
 
-def is_frozen(path: str) -> "bool | None":
+def is_frozen(path: str) -> bool | None:
     """Return True if the cgroup directory `path` is frozen; None if there is none. Raises OSError.
 
     So is one below a frozen one: freezer-subsystem.rst, cgroup-v2.rst.
@@ -155,7 +157,7 @@ def is_frozen(path: str) -> "bool | None":
     return None
 
 
-def processes(path: str) -> "list[int]":
+def processes(path: str) -> list[int]:
     """Return the processes in the cgroup directory `path` and below, as far as it is there."""
     found = _processes_in(None, path)
     for fd, name, _ in below(path):
@@ -163,7 +165,7 @@ def processes(path: str) -> "list[int]":
     return sorted(found - {0})  # 0: a process of a pid namespace outside of ours
 
 
-def _processes_in(fd: "int | None", name: str) -> "set[int]":
+def _processes_in(fd: int | None, name: str) -> set[int]:
     try:
         procs = os.open(f"{name}/cgroup.procs", os.O_RDONLY | os.O_CLOEXEC, dir_fd=fd)
         with open(procs) as file:
@@ -172,14 +174,14 @@ def _processes_in(fd: "int | None", name: str) -> "set[int]":
         return set()  # removed since, or threaded: its processes are counted further up
 
 
-def below(path: str) -> "Iterator[tuple[int, str, str]]":
+def below(path: str) -> Iterator[tuple[int, str, str]]:
     """Yield all directories below `path`, as far as they are there, the deepest first.
 
     Each is (a descriptor of its parent, its name, its path, or "" if that is too long). However
     deeply a container has nested its cgroups, one descriptor is open: ".." leads back, since a
     cgroup does not move. No link is followed.
     """
-    names: "list[str]" = []
+    names: list[str] = []
     fd = -1
     try:
         fd = os.open(path, _DIRECTORY)
@@ -212,7 +214,7 @@ def _moved(fd: int, name: str) -> int:
     return following
 
 
-def _folders(fd: int) -> "list[str]":
+def _folders(fd: int) -> list[str]:
     try:
         with os.scandir(fd) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -220,7 +222,7 @@ def _folders(fd: int) -> "list[str]":
         return []
 
 
-def remove(paths: "Iterable[str]", seconds: float) -> None:
+def remove(paths: Iterable[str], seconds: float) -> None:
     """Remove the cgroup directories `paths` with all below them; one that is gone is fine.
 
     Tries for `seconds` while processes are in there, then raises StateError. Raises OSError.
@@ -252,7 +254,7 @@ def _remove_with_all_below(path: str) -> bool:
     return _rmdir(path)
 
 
-def _rmdir(path: str, fd: "int | None" = None) -> bool:
+def _rmdir(path: str, fd: int | None = None) -> bool:
     """Remove a directory (in `fd`); False if it is in use. Raises OSError for another reason."""
     start = events.now()
     try:

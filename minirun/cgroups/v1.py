@@ -9,6 +9,8 @@ devices.allow permits some, one rule a write; devices.list has the rules in forc
 its parent's rules, so /minirun, the parent, keeps everything allowed.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.cgroups import ruleset, tree
@@ -37,14 +39,14 @@ class CgroupV1(Cgroup):
     def __init__(
         self,
         path: str,
-        hierarchies: "Sequence[Hierarchy]",
-        dirs: "dict[str, str] | None" = None,
+        hierarchies: Sequence[Hierarchy],
+        dirs: dict[str, str] | None = None,
     ) -> None:
         super().__init__(path)
         self._mounts = {name: h for h in hierarchies for name in h.names}
-        self._dirs: "dict[str, tree.Dir]" = {}  # by path
-        self._joined: "dict[str, tree.Dir]" = {}  # by controller; some are mounted together
-        self._join_files: "list[tuple[int, str]]" = []
+        self._dirs: dict[str, tree.Dir] = {}  # by path
+        self._joined: dict[str, tree.Dir] = {}  # by controller; some are mounted together
+        self._join_files: list[tuple[int, str]] = []
         is_hybrid = any(hierarchy.path == _UNIFIED for hierarchy in hierarchies)
         self._unified = tree.Dir(_UNIFIED + path) if is_hybrid else None
         if dirs is None:
@@ -54,7 +56,7 @@ class CgroupV1(Cgroup):
 
     def create(self) -> None:
         """Make a directory in each hierarchy that is wanted."""
-        made: "list[str]" = []
+        made: list[str] = []
         try:
             for directory in [*self._dirs, *self._hybrid()]:
                 self._make(directory, made)
@@ -62,7 +64,7 @@ class CgroupV1(Cgroup):
             tree.remove(made, 0)
             raise
 
-    def _make(self, directory: str, made: "list[str]") -> None:
+    def _make(self, directory: str, made: list[str]) -> None:
         """Make one directory, and append it to `made` if it is new."""
         mount = directory.removesuffix(self.path)
         names = ",".join(name for name in self._joined if self._joined[name].path == directory)
@@ -75,7 +77,7 @@ class CgroupV1(Cgroup):
 
     def _inherit_cpuset(self, mount: str) -> None:
         """Fill empty cpuset.cpus and cpuset.mems from the parent: empty ones take no process."""
-        inherited: "dict[str, str]" = {}
+        inherited: dict[str, str] = {}
         path = mount
         for part in ["", *self.path.split("/")[1:]]:
             path = f"{path}/{part}" if part else mount
@@ -112,7 +114,7 @@ class CgroupV1(Cgroup):
         except FileNotFoundError:  # an older minirun has made the container
             return -1
 
-    def set_resources(self, resources: "dict[str, Any]") -> None:
+    def set_resources(self, resources: dict[str, Any]) -> None:
         """Write each limit to its file."""
         if not resources.keys() - {"devices"}:
             return
@@ -136,7 +138,7 @@ class CgroupV1(Cgroup):
             )
         return self._joined["devices"]
 
-    def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
+    def set_device_rules(self, rules: Iterable[DeviceRule]) -> None:
         """Write the default, then each exception from it."""
         default, exceptions = ruleset.as_exceptions(list(rules))
         directory = self._devices()
@@ -145,13 +147,13 @@ class CgroupV1(Cgroup):
         directory.write(f"devices.{first}", "a", why)
         directory.write_each(f"devices.{others}", map(str, exceptions), "one rule a write")
 
-    def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
+    def allow_devices(self, rules: Iterable[DeviceRule]) -> None:
         """Write each rule to devices.allow, or a denial to devices.deny."""
         for rule in rules:
             file = "devices.allow" if rule.allow else "devices.deny"
             self._devices().write(file, str(rule), "open the container's cgroup to this device")
 
-    def effective_device_rules(self) -> "list[DeviceRule]":
+    def effective_device_rules(self) -> list[DeviceRule]:
         """Read devices.list. If everything is allowed, the kernel does not list exceptions."""
         return [ruleset.parse(line) for line in self._devices().read("devices.list").splitlines()]
 
@@ -159,12 +161,12 @@ class CgroupV1(Cgroup):
         """Return the directory in the freezer's hierarchy."""
         return self._joined["freezer"].path if "freezer" in self._joined else ""
 
-    def _places(self) -> "list[str]":
+    def _places(self) -> list[str]:
         """Return a directory in every hierarchy, joined or not."""
         everywhere = [hierarchy.path + self.path for hierarchy in self._mounts.values()]
         return list(dict.fromkeys([*self._dirs, *everywhere, *self._hybrid()]))
 
-    def _hybrid(self) -> "list[str]":
+    def _hybrid(self) -> list[str]:
         return [self._unified.path] if self._unified else []
 
     def frozen(self) -> bool:
@@ -184,7 +186,7 @@ class CgroupV1(Cgroup):
         state = "FROZEN" if frozen else "THAWED"
         self._joined["freezer"].write("freezer.state", state)
 
-    def record(self) -> "CgroupRecord":
+    def record(self) -> CgroupRecord:
         """Return version, path, and the directory of each controller joined."""
         dirs = {name: directory.path for name, directory in self._joined.items()}
         return {"version": 1, "path": self.path, "dirs": dirs}

@@ -10,6 +10,8 @@ Device rules are a program (minirun.cgroups.devicefilter), attached with BPF_F_A
 attaches it; stage 5 replaces it by one with the GPUs' rules added, in one step (BPF_F_REPLACE).
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.cgroups import bpf, devicefilter, hierarchies, ruleset, tree
@@ -42,7 +44,7 @@ class CgroupV2(Cgroup):
         self._mount = mount
         self._dir = tree.Dir(mount + path)
         self._join_fd = -1
-        self._base: "list[DeviceRule] | None" = None  # what this process has set
+        self._base: list[DeviceRule] | None = None  # what this process has set
 
     def create(self) -> None:
         """Make the directory, and hand down the usual controllers as far as they exist."""
@@ -53,7 +55,7 @@ class CgroupV2(Cgroup):
         except OSError:
             pass  # a limit that needs the controller is an error later
 
-    def _hand_down(self, controllers: "Iterable[str]") -> None:
+    def _hand_down(self, controllers: Iterable[str]) -> None:
         """Enable those of `controllers` that exist in every ancestor. Raises OSError."""
         path = self._mount
         for part in self.path.split("/")[1:]:
@@ -85,7 +87,7 @@ class CgroupV2(Cgroup):
         """Return the directory's descriptor."""
         return self._dir.fd()
 
-    def set_resources(self, resources: "dict[str, Any]") -> None:
+    def set_resources(self, resources: dict[str, Any]) -> None:
         """Write each limit to its file, after handing down the controller it needs."""
         if not resources.keys() - {"devices"}:
             return
@@ -119,7 +121,7 @@ class CgroupV2(Cgroup):
             "leave the limit out, or choose cgroup v1" if place else "leave the limit out",
         )
 
-    def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
+    def set_device_rules(self, rules: Iterable[DeviceRule]) -> None:
         """Assemble a program, load it, and attach it in the place of the one before."""
         self._base = list(rules)
         code = devicefilter.assemble(self._base)
@@ -144,12 +146,12 @@ class CgroupV2(Cgroup):
             if old >= 0:
                 os.close(old)
 
-    def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
+    def allow_devices(self, rules: Iterable[DeviceRule]) -> None:
         """Replace the program by one with `rules` added at the end, where they override."""
         base = self.effective_device_rules() if self._base is None else self._base
         self.set_device_rules([*base, *rules])
 
-    def effective_device_rules(self) -> "list[DeviceRule]":
+    def effective_device_rules(self) -> list[DeviceRule]:
         """Ask the kernel for the attached program, and read the rules out of its instructions."""
         program = self._open_attached()
         if program < 0:
@@ -179,7 +181,7 @@ class CgroupV2(Cgroup):
         """Return the one directory."""
         return self._dir.path
 
-    def _places(self) -> "list[str]":
+    def _places(self) -> list[str]:
         """Return the one directory."""
         return [self._dir.path]
 
@@ -202,7 +204,7 @@ class CgroupV2(Cgroup):
             return False
         return True
 
-    def record(self) -> "CgroupRecord":
+    def record(self) -> CgroupRecord:
         """Return version, path, and the directory."""
         return {"version": 2, "path": self.path, "dirs": {"": self._dir.path}}
 

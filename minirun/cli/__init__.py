@@ -1,5 +1,7 @@
 """The command line: a table of commands, each in a module that is imported when it is called."""
 
+from __future__ import annotations
+
 import errno
 import os
 import sys
@@ -70,7 +72,7 @@ class GlobalFlags(Flags):
 _UNKNOWN = 3
 
 
-def main(argv: "list[str] | None" = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Run the program with these arguments (sys.argv's by default); return its exit status."""
     words = _called_as() if argv is None else argv
     settings = Settings()
@@ -95,13 +97,13 @@ def main(argv: "list[str] | None" = None) -> int:
         return 128 + int(signal.args[0] if signal.args else 2)
 
 
-def _called_as() -> "list[str]":
+def _called_as() -> list[str]:
     """Return the arguments; called by the name of one of NVIDIA's programs, that name is first."""
     name = sys.argv[0].rpartition("/")[2]
     return [name, *sys.argv[1:]] if name.startswith("nvidia-") else sys.argv[1:]
 
 
-def _dispatch(name: str, args: "list[str]", settings: Settings) -> int:
+def _dispatch(name: str, args: list[str], settings: Settings) -> int:
     if name not in COMMANDS:
         from difflib import get_close_matches
 
@@ -119,7 +121,7 @@ def _dispatch(name: str, args: "list[str]", settings: Settings) -> int:
     return entry(args, settings)
 
 
-def as_runc(act: "Callable[[], int]") -> int:
+def as_runc(act: Callable[[], int]) -> int:
     """Return what `act` returns; errors of it end with status 1, as runc's do: docker's is 125.
 
     Raises MinirunError; OSError if the reader of our output has gone.
@@ -137,7 +139,7 @@ def as_runc(act: "Callable[[], int]") -> int:
     raise error from None
 
 
-def entry_of(name: str, table: "dict[str, str]") -> "Callable[[list[str], Settings], int]":
+def entry_of(name: str, table: dict[str, str]) -> Callable[[list[str], Settings], int]:
     """Import a command's module, and return its function. `table` is COMMANDS, or one like it."""
     try:
         entry: Callable[[list[str], Settings], int]
@@ -147,7 +149,7 @@ def entry_of(name: str, table: "dict[str, str]") -> "Callable[[list[str], Settin
     return entry
 
 
-def part(module: str, name: str) -> "Any":
+def part(module: str, name: str) -> Any:
     """Return what a module of minirun has by that name; import it now: few command lines do."""
     return getattr(__import__(f"minirun.{module}", fromlist=[name]), name)
 

@@ -1,5 +1,7 @@
 """`minirun build`: an image of a Dockerfile."""
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Callable
@@ -48,7 +50,7 @@ class Build(Flags):
     sbom: str = flag(default="false")
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Build an image; return 0. Raises MinirunError, with docker's exit status 1."""
     try:
         return as_runc(lambda: _main(args, settings))
@@ -57,7 +59,7 @@ def main(args: "list[str]", settings: Settings) -> int:
         raise
 
 
-def _main(args: "list[str]", settings: Settings) -> int:
+def _main(args: list[str], settings: Settings) -> int:
     flags = Build(args)
     exactly(flags, 1, "minirun build [-t NAME] FOLDER")
     flags.check("network", "none", "host")

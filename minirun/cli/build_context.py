@@ -3,6 +3,8 @@
 A folder and an archive may be a stranger's: no link of theirs leads out of them.
 """
 
+from __future__ import annotations
+
 import io
 import os
 import sys
@@ -85,13 +87,13 @@ def _from_input(folder: str, file: str) -> str:
 class _Joined(io.RawIOBase):
     """A stream of which the begin has been read."""
 
-    def __init__(self, head: bytes, rest: "io.BufferedReader[io.FileIO]") -> None:
+    def __init__(self, head: bytes, rest: io.BufferedReader[io.FileIO]) -> None:
         self._head, self._rest = head, rest
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: "Buffer", /) -> int:
+    def readinto(self, buffer: Buffer, /) -> int:
         view = memoryview(buffer)
         data = self._head[: view.nbytes] or self._rest.read1(view.nbytes)
         self._head = self._head[len(data) :]

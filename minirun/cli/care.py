@@ -5,6 +5,8 @@ machine can and cannot do, stage by stage, with the reason; `teach oracle` compa
 what strace saw.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -69,7 +71,7 @@ class Oracle(Flags):
     keep: str
 
 
-def main_gc(args: "list[str]", settings: Settings) -> int:
+def main_gc(args: list[str], settings: Settings) -> int:
     """Collect; print one line for each thing that goes."""
     flags = Gc(args)
     flags.none()
@@ -98,7 +100,7 @@ def _show_removed(name: str, reason: str, *, dry: bool) -> None:
     show([f"{'would remove' if dry else 'removed'} {name}: {reason}"])
 
 
-def main_doctor(args: "list[str]", settings: Settings) -> int:
+def main_doctor(args: list[str], settings: Settings) -> int:
     """Try everything and report; return 0 where `run` can work, else 1."""
     flags = Doctor(args)
     if flags.args:
@@ -145,7 +147,7 @@ def _report(findings: list[AbilityReport]) -> list[str]:
     return lines
 
 
-def main_teach(args: "list[str]", settings: Settings) -> int:
+def main_teach(args: list[str], settings: Settings) -> int:
     """Run a lesson or a check, or list them."""
     flags = Teach(args)
     if not flags.args:
@@ -155,7 +157,7 @@ def main_teach(args: "list[str]", settings: Settings) -> int:
     return _oracle(flags.args[1:], settings)
 
 
-def _oracle(args: "list[str]", settings: Settings) -> int:
+def _oracle(args: list[str], settings: Settings) -> int:
     """Run a command under strace and report; return 0 where log and strace agree, else 1.
 
     Raises MinirunError: no strace, nothing to compare.
@@ -182,7 +184,7 @@ def _oracle(args: "list[str]", settings: Settings) -> int:
     return 1 if found.untrue or found.missing else 0
 
 
-def _waiting(settings: Settings, words: "list[str]") -> "tuple[int, ...]":
+def _waiting(settings: Settings, words: list[str]) -> tuple[int, ...]:
     """Return the pid of the init that `start ID` lets go on: most of what follows is its work."""
     options = GlobalFlags(words)
     if options.args[:1] != ["start"]:
@@ -195,7 +197,7 @@ def _waiting(settings: Settings, words: "list[str]") -> "tuple[int, ...]":
     return (record["pid"],) if record["status"] == state.CREATED else ()
 
 
-def _command(settings: Settings, words: "list[str]") -> "list[str]":
+def _command(settings: Settings, words: list[str]) -> list[str]:
     """Return the command line of a minirun like this one, with its global flags before `words`."""
     told = ["--root", settings.root, "--store", settings.store]
     told += ["--cgroup", settings.cgroup_version, "--log-format", settings.log_format]

@@ -5,6 +5,8 @@ spec goes to stdout, or into --output. Each flag of generate can be given by the
 a variable of the real tool's name; lists by commas.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -80,7 +82,7 @@ _SPEC_DIRS = "NVIDIA_CTK_CDI_SPEC_DIRS"
 _ROOTS = {"driver_root": "NVIDIA_CTK_DRIVER_ROOT", "dev_root": "NVIDIA_CTK_DEV_ROOT"}
 
 
-def main(words: "list[str]", log: ToolkitLog) -> int:
+def main(words: list[str], log: ToolkitLog) -> int:
     """Run one of the commands. Errors are logged as the real tool logs them, with status 1."""
     try:
         if words[:1] == ["generate"]:
@@ -111,7 +113,7 @@ def _put(content: str, path: str) -> int:
     return 0
 
 
-def _list(args: "list[str]", log: ToolkitLog) -> int:
+def _list(args: list[str], log: ToolkitLog) -> int:
     flags = CdiList(args)
     named = [name for name in os.environ.get(_SPEC_DIRS, "").split(",") if name]
     found = registry.load(tuple(flags.spec_dir or named) or config.load().spec_dirs)
@@ -123,7 +125,7 @@ def _list(args: "list[str]", log: ToolkitLog) -> int:
     return 0
 
 
-def _transform(args: "list[str]") -> int:
+def _transform(args: list[str]) -> int:
     flags = TransformRoot(args)
     if flags.relative_to not in transform.RELATIVE:
         hint = "host or container"
@@ -141,7 +143,7 @@ def _transform(args: "list[str]") -> int:
     return _put(make.text(moved, form), flags.output)
 
 
-def _generate(args: "list[str]", log: ToolkitLog) -> int:
+def _generate(args: list[str], log: ToolkitLog) -> int:
     """Make a spec and print or write it. Raises MinirunError, OSError."""
     flags = CdiGenerate(args)
     _from_environment(flags)
@@ -168,7 +170,7 @@ def _from_environment(flags: CdiGenerate) -> None:
         value = os.environ.get(names_of.get(key, ""), "")
         if value and key not in flags.given:
             is_true = value.lower() in ("1", "t", "true")
-            setattr(flags, key, [value] if one.many else is_true if one.kind is bool else value)
+            setattr(flags, key, [value] if one.many else is_true if one.kind == "bool" else value)
         if one.many:
             words = [word for words in getattr(flags, key) for word in words.split(",") if word]
             setattr(flags, key, words)

@@ -4,6 +4,8 @@ What CRIU's options of the same name do, criu(8) says. --lazy-pages, with --stat
 server that stays after the command, and a caller that speaks with it: refused.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.cli.create import bundle_choices
@@ -64,7 +66,7 @@ class Restore(CriuFlags):
     lsm_mount_context: str
 
 
-def main_checkpoint(args: "list[str]", settings: Settings) -> int:
+def main_checkpoint(args: list[str], settings: Settings) -> int:
     """Save a container to files. Raises MinirunError, OSError."""
     flags = Checkpoint(args)
     container = existing.load(settings, flags.one_id(), whole=True)
@@ -80,7 +82,7 @@ def main_checkpoint(args: "list[str]", settings: Settings) -> int:
     return 0
 
 
-def main_restore(args: "list[str]", settings: Settings) -> int:
+def main_restore(args: list[str], settings: Settings) -> int:
     """Make a container again from files. Returns its command's exit status, or 0 with -d.
 
     Raises MinirunError, OSError.
@@ -130,7 +132,7 @@ def _lazy_pages() -> UsageError:
     return UsageError(text, "leave it and --status-fd out", 1)
 
 
-def _parent(flags: Checkpoint, images: str) -> "list[str]":
+def _parent(flags: Checkpoint, images: str) -> list[str]:
     """Return what CRIU is told of an earlier pre-dump, of which it links to the pages.
 
     Raises UsageError.
@@ -147,7 +149,7 @@ def _parent(flags: Checkpoint, images: str) -> "list[str]":
     return ["--prev-images-dir", parent, "--track-mem"]
 
 
-def _page_server(text: str) -> "list[str]":
+def _page_server(text: str) -> list[str]:
     """Return what CRIU is told of --page-server. Raises UsageError."""
     if not text:
         return []

@@ -9,6 +9,8 @@ one container's processes, as runc has it: engines read --format json, a list of
 {"type":"oom",…}, until it ends; with --stats one line, and no more.
 """
 
+from __future__ import annotations
+
 import os
 import select
 import time
@@ -65,7 +67,7 @@ class Events(Flags):
     stats: bool
 
 
-def main_ps(args: "list[str]", settings: Settings) -> int:
+def main_ps(args: list[str], settings: Settings) -> int:
     """List containers, or with an id its processes."""
     flags = Ps(args)
     flags.check("format", *FORMATS)
@@ -84,7 +86,7 @@ def main_ps(args: "list[str]", settings: Settings) -> int:
     return show(aligned(rows, 3))
 
 
-def _row(record: "dict[str, Any]") -> "tuple[str, ...]":
+def _row(record: dict[str, Any]) -> tuple[str, ...]:
     command = clean(" ".join(record.get("args") or []))
     short = command if len(command) <= 30 else command[:27] + "..."
     asked = record.get("origin") or {}
@@ -95,7 +97,7 @@ def _row(record: "dict[str, Any]") -> "tuple[str, ...]":
     )  # fmt: skip
 
 
-def _status(record: "dict[str, Any]") -> str:
+def _status(record: dict[str, Any]) -> str:
     status: str = record["status"]
     if status == state.RUNNING:
         return f"Up {age(record['created'])}"
@@ -126,7 +128,7 @@ def _processes(flags: Ps, settings: Settings) -> int:
     return show(processes.table(pids, options))
 
 
-def _options(flags: Ps) -> "list[str]":
+def _options(flags: Ps) -> list[str]:
     """Return ps's options; --format and `-f json` may stand behind the id too."""
     rest = flags.args[1:]
     options = []
@@ -142,7 +144,7 @@ def _options(flags: Ps) -> "list[str]":
     return options
 
 
-def main_logs(args: "list[str]", settings: Settings) -> int:
+def main_logs(args: list[str], settings: Settings) -> int:
     """Print a container's output: its stdout on ours, its stderr on ours."""
     flags = Logs(args)
     if len(flags.args) != 1:
@@ -173,7 +175,7 @@ def _has_ended(root: str, container_id: str) -> bool:
     return record["status"] == state.STOPPED and kept
 
 
-def main_events(args: "list[str]", settings: Settings) -> int:
+def main_events(args: list[str], settings: Settings) -> int:
     """Follow all logs, or one container's use. Raises MinirunError, OSError."""
     flags = Events(args)
     interval = duration(flags.interval)
@@ -188,7 +190,7 @@ def main_events(args: "list[str]", settings: Settings) -> int:
     return _watch_use(container, interval)
 
 
-def _follow(root: str) -> "NoReturn":
+def _follow(root: str) -> NoReturn:
     """Print every line that is written to a container's log from now on.
 
     A log is held open, so the end of a container that is deleted meanwhile is shown too.

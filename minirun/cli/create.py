@@ -1,5 +1,7 @@
 """`minirun create`: runc's, to the letter; and what it has in common with `run --bundle`."""
 
+from __future__ import annotations
+
 import os
 
 from minirun.cli.flags import Flags, flag
@@ -26,13 +28,13 @@ class Create(Flags):
     no_new_keyring: bool
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Create a container from a bundle; its init waits at exec.fifo."""
     bundle.create(bundle_options(Create(args), settings.choices), settings)
     return 0
 
 
-def bundle_options(flags: "Create | RunBundle", choices: Choices) -> bundle.BundleOptions:
+def bundle_options(flags: Create | RunBundle, choices: Choices) -> bundle.BundleOptions:
     """Return what the flags say. Raises UsageError, in runc's words if there is not one id."""
     if len(flags.args) != 1:
         raise UsageError(f'"minirun create" needs exactly one id, got {len(flags.args)}', status=1)

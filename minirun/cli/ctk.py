@@ -7,6 +7,8 @@ name either. Engines run it as createContainer hook, with the container's state 
 minirun.gpu.nvidia.ctk.hooks.
 """
 
+from __future__ import annotations
+
 import sys
 
 from minirun import __version__
@@ -32,7 +34,7 @@ class CtkFlags(Flags):
 
     mixed, wrong = False, 1
 
-    def __init__(self, argv: "list[str]") -> None:
+    def __init__(self, argv: list[str]) -> None:
         """Read flags only. Raises UsageError, with exit status 1."""
         super().__init__(argv)
         if self.args:
@@ -82,7 +84,7 @@ PARTS = {
 """Command of nvidia-ctk → its module."""
 
 
-def main_nvidia_ctk(args: "list[str]", settings: Settings) -> int:
+def main_nvidia_ctk(args: list[str], settings: Settings) -> int:
     """Run one of its commands."""
     flags = Ctk(args)
     if flags.version:
@@ -94,12 +96,12 @@ def main_nvidia_ctk(args: "list[str]", settings: Settings) -> int:
         return main_nvidia_cdi_hook(rest, settings)
     if name not in PARTS:
         raise unknown(flags.args[:2])
-    entry: "Callable[[list[str], ToolkitLog], int]"
+    entry: Callable[[list[str], ToolkitLog], int]
     entry = part(PARTS[name], "main")  # hooks need nothing of them
     return entry(rest, ToolkitLog(flags.level))
 
 
-def unknown(words: "list[str]") -> UsageError:
+def unknown(words: list[str]) -> UsageError:
     """Return the error about a command of nvidia-ctk that there is not."""
     hint = "see 'minirun nvidia-ctk --help'"
     return UsageError(f"unknown command 'nvidia-ctk {' '.join(words)}'", hint, status=1)
@@ -123,7 +125,7 @@ def _chmod(root: OwnRoot, flags: CdiHookFlags) -> None:
     hooks.chmod(root, tuple(flags.path), _mode(flags.mode))
 
 
-_HOOKS: "dict[str, Callable[[OwnRoot, CdiHookFlags], None]]" = {
+_HOOKS: dict[str, Callable[[OwnRoot, CdiHookFlags], None]] = {
     "create-symlinks": _create_symlinks,
     "update-ldcache": _update_ldcache,
     "enable-cuda-compat": _enable_cuda_compat,
@@ -135,7 +137,7 @@ _HOOKS: "dict[str, Callable[[OwnRoot, CdiHookFlags], None]]" = {
 }
 
 
-def main_nvidia_cdi_hook(args: "list[str]", settings: Settings) -> int:
+def main_nvidia_cdi_hook(args: list[str], settings: Settings) -> int:
     """Run one hook; one that it does not know is no error. Raises MinirunError, OSError.
 
     A spec may be made by a newer or older toolkit than the one that runs its hooks: as the real
@@ -188,7 +190,7 @@ def rootfs(path: str) -> str:
         raise MinirunError(f"nvidia-cdi-hook: {what}", hint, 1) from None
 
 
-def split(text: str) -> "tuple[str, str]":
+def split(text: str) -> tuple[str, str]:
     """Split TARGET::LINK. Raises UsageError."""
     target, colons, link = text.partition("::")
     if not (target and colons and link):

@@ -1,5 +1,7 @@
 """`minirun nvidia-ctk config`: print the toolkit's config.toml with other values, or write it."""
 
+from __future__ import annotations
+
 from minirun.cli.ctk import CtkFlags
 from minirun.cli.flags import flag
 from minirun.cli.output import write
@@ -27,7 +29,7 @@ class ConfigSet(CtkFlags):
     output: str = flag("-o")
 
 
-def main(words: "list[str]", log: ToolkitLog) -> int:
+def main(words: list[str], log: ToolkitLog) -> int:
     """Run the command. Raises MinirunError, OSError."""
     if words[:1] and words[0] in _DEFAULT:
         return _put(config_file.default(), ConfigDefault(words[1:]).output)

@@ -1,5 +1,7 @@
 """`minirun nvidia-ctk runtime configure`: register a runtime with docker, containerd or cri-o."""
 
+from __future__ import annotations
+
 import os
 
 from minirun.cli.ctk import CtkFlags, unknown
@@ -32,7 +34,7 @@ class Configure(CtkFlags):
     dry_run: bool
 
 
-def main(words: "list[str]", log: ToolkitLog) -> int:
+def main(words: list[str], log: ToolkitLog) -> int:
     """Run the command. Raises MinirunError, OSError."""
     if words[:1] != ["configure"]:
         raise unknown(["runtime", *words[:1]])
@@ -99,7 +101,7 @@ def _engine_setup(flags: Configure, log: ToolkitLog) -> engine_files.EngineSetup
 
 def _commands(
     flags: Configure, engine: engines.Engine, log: ToolkitLog
-) -> "tuple[tuple[str, ...], ...]":
+) -> tuple[tuple[str, ...], ...]:
     """Return the commands that print the configuration; none for the file. Raises UsageError."""
     if flags.config_source not in ("command", "file"):
         what = f"unrecognized Config Source: {flags.config_source}"

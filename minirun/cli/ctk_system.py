@@ -1,5 +1,7 @@
 """`minirun nvidia-ctk system`: nodes of the driver in /dev, and the links to them in /dev/char."""
 
+from __future__ import annotations
+
 from minirun.cli.ctk import CtkFlags, unknown
 from minirun.cli.flags import flag
 from minirun.gpu.nvidia.ctk import devchar
@@ -25,7 +27,7 @@ class CreateDeviceNodes(CtkFlags):
     dry_run: bool
 
 
-def main(words: "list[str]", log: ToolkitLog) -> int:
+def main(words: list[str], log: ToolkitLog) -> int:
     """Run one of the commands. Raises MinirunError, OSError."""
     if words[:1] == ["create-dev-char-symlinks"]:
         return _symlinks(Symlinks(words[1:]), log)

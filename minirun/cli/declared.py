@@ -5,6 +5,8 @@ from what the container writes elsewhere, and removed with it. In stage 1 it get
 has there (minirun.oci.mounts.binds). -v with the same destination takes its place.
 """
 
+from __future__ import annotations
+
 from minirun.cli.oci import signal_number
 from minirun.cli.run_options import ConfigFlags
 from minirun.core import places
@@ -43,7 +45,7 @@ def add(run: RunOptions, flags: ConfigFlags) -> RunOptions:
     return run._replace(declared=found, mounts=(*rows, *run.mounts))
 
 
-def for_bundle(document: "dict[str, Any]") -> None:
+def for_bundle(document: dict[str, Any]) -> None:
     """Make volumes of a config.json that no `run` will fill into file systems in memory."""
     for row in document["mounts"]:
         if row["source"].startswith(f"{places.VOLUMES}/"):

@@ -5,6 +5,8 @@ what conmon and containerd's shim do. The interpreter starts anew before anythin
 (minirun.oci.exec.sealed); the work is cli.exec_inside's.
 """
 
+from __future__ import annotations
+
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.core.settings import Settings
@@ -35,7 +37,7 @@ class Exec(Flags):
     pid_file: str
 
 
-def main_exec(args: "list[str]", settings: Settings) -> int:
+def main_exec(args: list[str], settings: Settings) -> int:
     """Run a command in a container; return its exit status. Raises MinirunError, OSError."""
     flags = Exec(args)
     sealed.ensure(tuple(flags.env))  # -e NAME is the caller's variable

@@ -5,6 +5,8 @@ that `minirun run IMAGE` made it is docker's, 126 or 127. In the same containers
 docker's too; elsewhere the caller's streams are handed on.
 """
 
+from __future__ import annotations
+
 import _signal  # the C half: signal itself costs 2 ms
 import os
 import time
@@ -75,7 +77,7 @@ def _not_running(container: Container) -> StateError:
     return StateError(f"container {container.id} is not running", status=1)
 
 
-def _find(name: str, settings: Settings) -> "tuple[Container, bool]":
+def _find(name: str, settings: Settings) -> tuple[Container, bool]:
     """Return the container, and whether `run IMAGE` has made it: then its id may be cut short."""
     place, container_id = roots.locate(settings, name, only_made_up=True)
     container = existing.load(place, container_id, whole=True)
@@ -115,7 +117,7 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
 
 def _process(
     container: Container, flags: Exec, way: join.EntryDescriptors, managed: bool
-) -> "dict[str, Any]":
+) -> dict[str, Any]:
     """Return the `process` to be run: from --process, or from the flags. Raises MinirunError."""
     if flags.process:
         try:
@@ -133,7 +135,7 @@ def _process(
     return process
 
 
-def _with_the_containers(process: "dict[str, Any]", own: "dict[str, Any]") -> "dict[str, Any]":
+def _with_the_containers(process: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Return a process with what it has of the container's `own`, as runc's newInitConfig does."""
     inherited = {name: own[name] for name in _INHERITED if name in own}
     umask = {name: value for name, value in own.get("user", {}).items() if name == "umask"}
@@ -193,7 +195,7 @@ def _join(
 
 def _from_flags(
     container: Container, flags: Exec, way: join.EntryDescriptors, managed: bool
-) -> "dict[str, Any]":
+) -> dict[str, Any]:
     """Return the process that the flags describe. Raises UsageError, MinirunError, OSError."""
     if not managed and (bad := [text for text in flags.env if "=" not in text]):
         raise UsageError(f"invalid environment variable: {bad[0]!r}", "-e NAME=VALUE")  # as runc
@@ -229,7 +231,7 @@ def _from_flags(
 
 def _user(
     container: Container, text: str, way: join.EntryDescriptors, managed: bool
-) -> "dict[str, Any]":
+) -> dict[str, Any]:
     """Find a user: numbers, as runc takes them; else, as docker does, by the image's own names."""
     if not managed and text.replace(":", "").isdigit():
         numbers = (_id("--user", word) for word in text.split(":", 1))
@@ -245,7 +247,7 @@ def _id(flag: str, text: str) -> int:
     return int(text)
 
 
-def _capabilities(held: "dict[str, Any]", added: "list[str]") -> "dict[str, Any]":
+def _capabilities(held: dict[str, Any], added: list[str]) -> dict[str, Any]:
     """Add capabilities to the bounding, effective and permitted sets.
 
     To the ambient set only where it has some inheritable ones: runc did so always until

@@ -12,6 +12,8 @@ A whole phrase is explained, not its words. If only the words around a cause are
 runtime create failed", the first line says so, and the status is 1.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -45,7 +47,7 @@ class Explain(Flags):
     lang: str
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Explain a word or a text, or list all that can be explained. Raises MinirunError, OSError."""
     flags = Explain(args)
     tongue = language.choose(flags.lang or settings.lang)

@@ -1,5 +1,7 @@
 """`minirun export`: a container's files as a tar archive."""
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -20,7 +22,7 @@ class Export(Flags):
     output: str = flag("-o")
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Write all files of a container as one archive; return 0. Raises MinirunError."""
     flags = Export(args)
     exactly(flags, 1, "minirun export -o FILE CONTAINER")

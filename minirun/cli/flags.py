@@ -7,6 +7,8 @@ Go's: a long name may have one dash, ``-no-subreaper``, as containerd writes it 
 What each flag is for stands in help.toml, which is read for --help alone (minirun.cli.help).
 """
 
+from __future__ import annotations
+
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
 from minirun.core.visible import say
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
 class Flag(Record):
     """What the parser knows of one flag."""
 
-    names: "tuple[str, ...]" = ()
-    kind: "type" = str
-    """bool: a switch; str: it has a value; list[str]: it may stand more than once."""
+    names: tuple[str, ...] = ()
+    kind: str = "str"
+    """Its annotation. bool: a switch; str: it has a value; list[str]: it may stand more than once.
+    """
     default: str = ""
     optional: str = ""
     """The value that the flag has without one; with it, a value needs the `=`."""
@@ -29,17 +32,17 @@ class Flag(Record):
     @property
     def many(self) -> bool:
         """The flag may stand more than once."""
-        return self.kind not in (bool, str)
+        return self.kind not in ("bool", "str")
 
     @property
-    def empty(self) -> "bool | str | list[str]":
+    def empty(self) -> bool | str | list[str]:
         """What the flag is if the command line does not have it."""
-        return [] if self.many else False if self.kind is bool else self.default
+        return [] if self.many else False if self.kind == "bool" else self.default
 
 
-def flag(*names: str, default: str = "", optional: str = "") -> "Any":
+def flag(*names: str, default: str = "", optional: str = "") -> Any:
     """Declare a flag that has further names, such as -q, or a default."""
-    return Flag(names, str, default, optional)
+    return Flag(names, "str", default, optional)
 
 
 _PLAIN = Flag()
@@ -48,7 +51,7 @@ _PLAIN = Flag()
 class HelpAsked(Exception):
     """The command line has --help, or (with a status) is so wrong that the help is the answer."""
 
-    def __init__(self, flags: "Flags", status: int = 0, fd: int = 1) -> None:
+    def __init__(self, flags: Flags, status: int = 0, fd: int = 1) -> None:
         super().__init__(flags, status, fd)
         self.flags, self.status, self.fd = flags, status, fd
 
@@ -73,7 +76,7 @@ class Flags:
     """Flags of which a line says that the last one counts. It does so of all, as with docker."""
     help: bool = flag("-h")
 
-    def __init__(self, argv: "list[str]", command: str = "") -> None:
+    def __init__(self, argv: list[str], command: str = "") -> None:
         """Read `argv`. Raises UsageError in docker's words, and HelpAsked for --help.
 
         `command`: one that has no flag but --help, and so no class.
@@ -91,7 +94,7 @@ class Flags:
             raise HelpAsked(self)
 
     @classmethod
-    def known(cls) -> "dict[str, Flag]":
+    def known(cls) -> dict[str, Flag]:
         """Return the flags by attribute: the class's own, then those of its bases."""
         found: dict[str, Flag] = {}
         for base in cls.__mro__[:-1]:
@@ -102,7 +105,7 @@ class Flags:
                     found[key] = Flag((f"--{name}", *more), kind, default, optional)
         return found
 
-    def _read(self, rest: "list[str]") -> None:
+    def _read(self, rest: list[str]) -> None:
         while rest:
             word = rest.pop(0)
             if word == "--":
@@ -121,25 +124,25 @@ class Flags:
                 self._read_letters(word, rest)
         self.args += rest
 
-    def _read_letters(self, word: str, rest: "list[str]") -> None:
+    def _read_letters(self, word: str, rest: list[str]) -> None:
         """Read -it, -eA=1, -t=false and the like: switches; the last may have a value."""
         for index in range(1, len(word)):
             name = f"-{word[index]}"
             _, one = self._by_name.get(name, ("", None))
             value = word[index + 1 :]
-            if one and value and (one.kind is not bool or value[0] == "="):
+            if one and value and (one.kind != "bool" or value[0] == "="):
                 self._take(name, value.removeprefix("="), rest)
                 return
             self._take(name, None, rest)
 
-    def _take(self, name: str, value: "str | None", rest: "list[str]") -> None:
+    def _take(self, name: str, value: str | None, rest: list[str]) -> None:
         hint = f"see 'minirun {self.command} --help'".replace("  ", " ")
         if name not in self._by_name:
             raise UsageError(f"unknown flag: {name}", hint, self.wrong)
         key, one = self._by_name[name]
         repeated = key in self.given and key in self.once
         self.given.add(key)
-        if one.kind is bool:
+        if one.kind == "bool":
             if value not in (None, "true", "false"):
                 text = f"invalid value {value!r} for {name}: true or false"
                 raise UsageError(text, hint, self.wrong)
@@ -175,7 +178,7 @@ class Flags:
             raise UsageError(text, f"minirun {self.command} ID", 1)
         return self.args[0]
 
-    def refuse_flags(self, keys: "set[str]", when: str, hint: str) -> None:
+    def refuse_flags(self, keys: set[str], when: str, hint: str) -> None:
         """Raise UsageError if one of these flags is given, since `when` it would have no effect."""
         if given := sorted(key for key in keys & self.given if getattr(self, key)):
             names = ", ".join(self.known()[key].names[0] for key in given)
@@ -187,6 +190,6 @@ class Flags:
             text = f'"minirun {self.command}" needs no argument, got {len(self.args)}'
             raise UsageError(text, status=1)
 
-    def refuse(self) -> "NoReturn":
+    def refuse(self) -> NoReturn:
         """Answer a command line that has too few or too many arguments with the help, and 1."""
         raise HelpAsked(self, 1)

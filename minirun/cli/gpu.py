@@ -3,6 +3,8 @@
 A table of commands as in minirun.cli: a module is imported when its command is called.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.cli import entry_of
@@ -60,7 +62,7 @@ class Mps(Timeslice):
     command = "gpu mps"
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Call the command of the table that `args` names; flags may stand before its name."""
     before = GpuCommand(args)
     if not before.args:
@@ -73,7 +75,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     return entry_of(name, COMMANDS)(rest, settings)
 
 
-def main_list(args: "list[str]", settings: Settings) -> int:
+def main_list(args: list[str], settings: Settings) -> int:
     """Print what the host has."""
     flags = GpuList(args)
     flags.none()
@@ -88,13 +90,13 @@ def main_list(args: "list[str]", settings: Settings) -> int:
     return show(lines)
 
 
-def main_ps(args: "list[str]", settings: Settings) -> int:
+def main_ps(args: list[str], settings: Settings) -> int:
     """Print who uses which GPU."""
     GpuPs(args).none()
     return show(use_table(usage_of.who_uses(holders.holders(settings))))
 
 
-def use_table(rows: "list[usage_of.Use]") -> "list[str]":
+def use_table(rows: list[usage_of.Use]) -> list[str]:
     """Return the lines of `minirun gpu ps`."""
     if not rows:
         return ["no running container has a gpu"]
@@ -105,7 +107,7 @@ def use_table(rows: "list[usage_of.Use]") -> "list[str]":
     return [*aligned(cells), *said]
 
 
-def gpu_table(found: Inventory) -> "list[str]":
+def gpu_table(found: Inventory) -> list[str]:
     """Return the lines of `minirun gpu list`: the driver, then each GPU and its MIG devices."""
     version = f"driver {found.driver}"
     cuda = f", CUDA {found.cuda}" if found.cuda else ""
@@ -119,7 +121,7 @@ def gpu_table(found: Inventory) -> "list[str]":
     return [f"{version}{cuda}{mark}", *aligned(cells)]
 
 
-def vendor_table(found: vendors.Cards) -> "list[str]":
+def vendor_table(found: vendors.Cards) -> list[str]:
     """Return the lines of `minirun gpu list`: the driver, then each card with its nodes."""
     rows = [("GPU", "BUS", "UUID", "MODEL", "NODES")]
     for card in found.cards:
@@ -128,7 +130,7 @@ def vendor_table(found: vendors.Cards) -> "list[str]":
     return [f"driver {found.driver} ({found.kind})", *aligned(rows)]
 
 
-def main_timeslice(args: "list[str]", settings: Settings) -> int:
+def main_timeslice(args: list[str], settings: Settings) -> int:
     """Set or show the time slice."""
     flags = Timeslice(args)
     if len(flags.args) > 1 or not set(flags.args) <= set(timeslice.SLICES):
@@ -142,7 +144,7 @@ def main_timeslice(args: "list[str]", settings: Settings) -> int:
     return show(lines)
 
 
-def main_mps(args: "list[str]", settings: Settings) -> int:
+def main_mps(args: list[str], settings: Settings) -> int:
     """Start, stop or ask the MPS daemon."""
     flags = Mps(args)
     if flags.args not in (["start"], ["stop"], ["status"]):
@@ -164,7 +166,7 @@ def main_mps(args: "list[str]", settings: Settings) -> int:
     return show(mps.status(settings.root))
 
 
-def _gpus(flags: Timeslice, found: Inventory) -> "tuple[Gpu, ...]":
+def _gpus(flags: Timeslice, found: Inventory) -> tuple[Gpu, ...]:
     """Return the whole GPUs that --gpus names. Raises UsageError, GPUError."""
     selector = parse_gpus(flags.gpus)
     more = selector.amount or selector.exclusive or selector.capabilities

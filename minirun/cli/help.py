@@ -78,7 +78,7 @@ def _row(flags: type[Flags], key: str, one: Flag) -> tuple[str, str]:
         if key in (texts := TEXTS.get(base.__name__, {}).get("flags", {}))
     )
     names = ", ".join(sorted(one.names, key=len))
-    if one.kind is bool:
+    if one.kind == "bool":
         return names, said
     value, text = said
     return (f"{names}[={value}]" if one.optional else f"{names} {value}"), text

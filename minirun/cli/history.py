@@ -1,5 +1,7 @@
 """`minirun history`: how an image was made, step by step, and what each layer holds."""
 
+from __future__ import annotations
+
 import json
 
 from minirun.cli.flags import Flags
@@ -21,7 +23,7 @@ class HistoryOf(Flags):
     json: bool
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Print an image's history, the topmost layer first as docker does; return 0."""
     flags = HistoryOf(args)
     exactly(flags, 1, "minirun history IMAGE")

@@ -1,5 +1,7 @@
 """`minirun image`, `load`: docker's commands for images, by docker's names."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
@@ -45,7 +47,7 @@ class Unpack(Flags):
     platform: str
 
 
-def main_load(args: "list[str]", settings: Settings) -> int:
+def main_load(args: list[str], settings: Settings) -> int:
     """Load all images of an archive or a layout; return 0. Raises ImageError."""
     flags = Load(args)
     if len(flags.args) > 1:
@@ -72,7 +74,7 @@ def main_load(args: "list[str]", settings: Settings) -> int:
     return 0
 
 
-def unpack(args: "list[str]", settings: Settings) -> int:
+def unpack(args: list[str], settings: Settings) -> int:
     """Make a bundle of an image in a layout or an archive; return 0. Raises MinirunError."""
     flags = Unpack(args)
     images.exactly(flags, 2, "minirun image unpack LAYOUT:TAG DEST")
@@ -91,7 +93,7 @@ def unpack(args: "list[str]", settings: Settings) -> int:
     return 0
 
 
-def _write_config(bundle: str, image: "Mapping[str, Any]", tree: str, flags: Unpack) -> None:
+def _write_config(bundle: str, image: Mapping[str, Any], tree: str, flags: Unpack) -> None:
     made = bundle_config.document(os.path.basename(bundle), image, tree)
     if flags.rootless or unprivileged():
         rootless_config.adapt(made)
@@ -100,7 +102,7 @@ def _write_config(bundle: str, image: "Mapping[str, Any]", tree: str, flags: Unp
         file.write("\n")
 
 
-def _build(args: "list[str]", settings: Settings) -> int:
+def _build(args: list[str], settings: Settings) -> int:
     """Build of a folder with a Dockerfile, as docker does, or by a recipe of that name."""
     last = args[-1] if args else ""
     if last not in recipe.names() and (last == "-" or os.path.isdir(last)):
@@ -108,7 +110,7 @@ def _build(args: "list[str]", settings: Settings) -> int:
     return images.main(["build", *args], settings)
 
 
-COMMANDS: "dict[str, Callable[[list[str], Settings], int]]" = {
+COMMANDS: dict[str, Callable[[list[str], Settings], int]] = {
     "ls": images.main, "list": images.main, "load": main_load, "unpack": unpack,
     "save": save.main_save, "tag": save.main_tag, "rm": save.main_rmi,
     "history": history.main, "build": _build, "gc": system.main_gc,
@@ -118,7 +120,7 @@ COMMANDS: "dict[str, Callable[[list[str], Settings], int]]" = {
 """docker's, and what `images` does besides."""
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Run one of the `image` commands; return its exit status."""
     flags = ImageCommand(args)
     if not flags.args:

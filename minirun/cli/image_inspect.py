@@ -1,5 +1,7 @@
 """`minirun image inspect`, `image diff`, `diff ID`: what is in an image, and what differs."""
 
+from __future__ import annotations
+
 import json
 from typing import Any
 
@@ -29,7 +31,7 @@ class ImageDiff(Flags):
     json: bool
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Print a JSON list with a row for each image, as docker has it; return 0. Raises ImageError.
 
     Nothing is printed if one of them is not there.
@@ -63,13 +65,13 @@ def _inspected(store: str, name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _is_same(row: "Any", details: "Any") -> bool:
+def _is_same(row: Any, details: Any) -> bool:
     """Return True if two names mean one image."""
     key = "manifest" if details.get("manifest") else "digest"
     return bool(row.get(key) == details[key])
 
 
-def main_diff(args: "list[str]", settings: Settings) -> int:
+def main_diff(args: list[str], settings: Settings) -> int:
     """Print what is added, changed and deleted from one image to another; return 0.
 
     Raises ImageError.
@@ -100,7 +102,7 @@ def changes(name: str, settings: Settings, as_json: bool) -> int:
         raise from_os(error, "diff") from None
 
 
-def _show(rows: "list[compare.FileChange]", as_json: bool) -> int:
+def _show(rows: list[compare.FileChange], as_json: bool) -> int:
     if as_json:
         return write(json.dumps([row._asdict() for row in rows], indent=2) + "\n")
     return show(f"{row.kind} {row.path}" for row in rows)

@@ -1,5 +1,7 @@
 """`minirun images`: what the store holds and what it truly is; build, import, check, remove."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
@@ -36,7 +38,7 @@ class ImportOf(Flags):
     command = "import"
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """List, build, import, verify or remove images; return the exit status."""
     flags = Images(args)
     if flags.args and flags.args[0] in ACTIONS:
@@ -57,7 +59,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     return 0
 
 
-def _of_name(store: str, name: str) -> "list[ImageDetails]":
+def _of_name(store: str, name: str) -> list[ImageDetails]:
     """Return all images of a repository, or the one of a tag, a digest or an id."""
     rows = []
     if not {":", "@"} & set(name.rpartition("/")[2]):
@@ -66,11 +68,11 @@ def _of_name(store: str, name: str) -> "list[ImageDetails]":
     return rows or [catalogue.details(store, name)]
 
 
-def _name(image: "ImageDetails") -> str:
+def _name(image: ImageDetails) -> str:
     return f"{image['name']}:{image['tag']}"
 
 
-def _row(image: "ImageDetails") -> tuple[str, ...]:
+def _row(image: ImageDetails) -> tuple[str, ...]:
     if "broken" in image:
         return image["name"], image["tag"], "-", "-", f"BROKEN: {image['broken']}"
     digest = image["digest"].removeprefix("sha256:")[:12]
@@ -86,7 +88,7 @@ def human(size: float) -> str:
     return f"{size:.3g}GB"
 
 
-def _verify(found: "list[ImageDetails]", settings: Settings) -> int:
+def _verify(found: list[ImageDetails], settings: Settings) -> int:
     failed = 0
     for image in found:
         fault = image.get("broken") or _fault(image, settings)
@@ -95,14 +97,14 @@ def _verify(found: "list[ImageDetails]", settings: Settings) -> int:
     return 1 if failed else 0
 
 
-def _fault(image: "ImageDetails", settings: Settings) -> str:
+def _fault(image: ImageDetails, settings: Settings) -> str:
     try:
         return catalogue.verify(settings.store, _name(image))
     except DamagedImage as error:
         return str(error)
 
 
-def _remedy(image: "ImageDetails") -> str:
+def _remedy(image: ImageDetails) -> str:
     """Return what brings a damaged image in again: its damaged layers are unpacked anew then."""
     name, origin = _name(image), image.get("origin", "")
     if name in [f"{each}:latest" for each in recipe.names()]:
@@ -136,7 +138,7 @@ def _import(args: list[str], settings: Settings) -> int:
     return 0
 
 
-def main_import(args: "list[str]", settings: Settings) -> int:
+def main_import(args: list[str], settings: Settings) -> int:
     """Bring a root filesystem in, as docker's `import FILE NAME`; return 0."""
     flags = ImportOf(args)
     exactly(flags, 2, "minirun import FILE|- NAME")

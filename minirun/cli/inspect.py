@@ -4,6 +4,8 @@
 one request becomes in legacy and in cdi mode, side by side.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -66,7 +68,7 @@ class GpuDiff(Flags):
     json: bool
 
 
-def main_inspect(args: "list[str]", settings: Settings) -> int:
+def main_inspect(args: list[str], settings: Settings) -> int:
     """Print what a container is made of, or its device rules."""
     flags = Inspect(args)
     if len(flags.args) != 1:
@@ -106,7 +108,7 @@ def _rules(container: Container) -> list[str]:
     return [clean(line) for line in listing(rules, device_names(container))]
 
 
-def main_why(args: "list[str]", settings: Settings) -> int:
+def main_why(args: list[str], settings: Settings) -> int:
     """Print why a container has the GPUs that it has."""
     flags = Why(args)
     if len(flags.args) != 1:
@@ -122,7 +124,7 @@ def main_why(args: "list[str]", settings: Settings) -> int:
     return show(report.lines(found))
 
 
-def main_diff(args: "list[str]", settings: Settings) -> int:
+def main_diff(args: list[str], settings: Settings) -> int:
     """Print how the two modes differ for one request."""
     flags = GpuDiff(args)
     if len(flags.args) > 1 or not (flags.args or flags.gpus):
@@ -144,7 +146,7 @@ def main_diff(args: "list[str]", settings: Settings) -> int:
 
 def _both(
     flags: GpuDiff, settings: Settings, found: Inventory
-) -> "tuple[diff.ModeResult, diff.ModeResult]":
+) -> tuple[diff.ModeResult, diff.ModeResult]:
     """Return what each mode would do. Raises UsageError, ImageError, GPUError, OSError."""
     env, place = [], "/"
     driver = "simulated" if found.simulated else "nvidia"

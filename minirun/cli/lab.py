@@ -1,5 +1,7 @@
 """`minirun lab …`: broken containers to be mended; minirun.teach.lab says how they are made."""
 
+from __future__ import annotations
+
 import os
 
 from minirun.cli import entry_of
@@ -53,7 +55,7 @@ class LabSolution(LabNamed):
     apply: bool
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Call the command of the table that `args` names."""
     before = LabCommand(args)
     if not before.args:
@@ -64,7 +66,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     return entry_of(name, COMMANDS)(rest, settings)
 
 
-def main_list(args: "list[str]", settings: Settings) -> int:
+def main_list(args: list[str], settings: Settings) -> int:
     """Print all labs."""
     LabCommand(args).none()
     tongue = language.choose(settings.lang)
@@ -77,7 +79,7 @@ def main_list(args: "list[str]", settings: Settings) -> int:
     return show(aligned([("NO", "NAME", "LESSON", "STATE", "TITLE"), *rows]))
 
 
-def main_start(args: "list[str]", settings: Settings) -> int:
+def main_start(args: list[str], settings: Settings) -> int:
     """Announce what is broken, ask for a prediction, break it, and show what happened."""
     flags = LabStart(args)
     lab, words = _of(flags, settings)
@@ -106,7 +108,7 @@ def main_start(args: "list[str]", settings: Settings) -> int:
     return show(["", *_wrapped(where), f"  {command}", *_wrapped(more)])
 
 
-def main_check(args: "list[str]", settings: Settings) -> int:
+def main_check(args: list[str], settings: Settings) -> int:
     """Start it anew and say whether it is mended: 0, else 1."""
     lab, words = _of(LabNamed(args), settings)
     folder = _started(lab, settings)
@@ -120,7 +122,7 @@ def main_check(args: "list[str]", settings: Settings) -> int:
     return 1
 
 
-def main_hint(args: "list[str]", settings: Settings) -> int:
+def main_hint(args: list[str], settings: Settings) -> int:
     """Give a hint, by how it fails now."""
     lab, words = _of(LabNamed(args, "lab hint"), settings)
     found = checks.look(_started(lab, settings))
@@ -131,7 +133,7 @@ def main_hint(args: "list[str]", settings: Settings) -> int:
     return show([words["hint"].format(finding=found), *_wrapped(hint, "  ")])
 
 
-def main_reset(args: "list[str]", settings: Settings) -> int:
+def main_reset(args: list[str], settings: Settings) -> int:
     """Remove all that a lab has made; without a word if it was not started."""
     flags = LabReset(args)
     _as_root()
@@ -144,7 +146,7 @@ def main_reset(args: "list[str]", settings: Settings) -> int:
     return 0
 
 
-def main_solution(args: "list[str]", settings: Settings) -> int:
+def main_solution(args: list[str], settings: Settings) -> int:
     """Print one way to mend it; with --apply, do it."""
     flags = LabSolution(args)
     lab = catalogue.find(_name(flags))
@@ -159,7 +161,7 @@ def main_solution(args: "list[str]", settings: Settings) -> int:
     return show(_folder(lab, settings).solution().read_text().splitlines())
 
 
-def _of(flags: Flags, settings: Settings) -> "tuple[LabTexts, dict[str, str]]":
+def _of(flags: Flags, settings: Settings) -> tuple[LabTexts, dict[str, str]]:
     """Return the lab that is named, and the words, in the user's language; root alone goes on."""
     _as_root()
     tongue = language.choose(settings.lang)
@@ -188,14 +190,14 @@ def _started(lab: LabTexts, settings: Settings) -> LabFolder:
     return folder
 
 
-def _seen(lab: LabTexts, found: str, words: "dict[str, str]") -> str:
+def _seen(lab: LabTexts, found: str, words: dict[str, str]) -> str:
     if found == SOLVED:
         return lab.choices[SOLVED]
     about = lab.findings.get(found)
     return f"{found}: {about.seen if about else words['hangs']}"
 
 
-def _choices(lab: LabTexts) -> "list[str]":
+def _choices(lab: LabTexts) -> list[str]:
     return [f"  {number}  {text}" for number, text in enumerate(lab.choices.values(), 1)]
 
 
@@ -209,5 +211,5 @@ def _ask(question: str) -> str:
         return ""
 
 
-def _wrapped(text: str, indent: str = "") -> "list[str]":
+def _wrapped(text: str, indent: str = "") -> list[str]:
     return wrap(text, min(_WIDTH, paint.width(1)), indent)

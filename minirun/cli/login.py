@@ -1,5 +1,7 @@
 """`minirun login` and `logout`: who the user is at a registry, kept as podman keeps it."""
 
+from __future__ import annotations
+
 import getpass
 import os
 import sys
@@ -24,7 +26,7 @@ class Login(Flags):
     password_stdin: bool
 
 
-def main_login(args: "list[str]", _: Settings) -> int:
+def main_login(args: list[str], _: Settings) -> int:
     """Check a name and a password at a registry, and keep them; return the exit status."""
     flags = Login(args)
     host = _host(flags.args)
@@ -46,7 +48,7 @@ def main_login(args: "list[str]", _: Settings) -> int:
     return 0
 
 
-def main_logout(args: "list[str]", _: Settings) -> int:
+def main_logout(args: list[str], _: Settings) -> int:
     """Forget what is kept for a registry; return the exit status."""
     host = _host(Flags(args, "logout").args)
     gone = credentials.erase(host)
@@ -54,7 +56,7 @@ def main_logout(args: "list[str]", _: Settings) -> int:
     return 0
 
 
-def _host(args: "list[str]") -> str:
+def _host(args: list[str]) -> str:
     if len(args) > 1:
         raise UsageError("one registry at a time", "minirun login registry.example")
     text = args[0].partition("://")[2] or args[0] if args else _DOCKER

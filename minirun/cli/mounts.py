@@ -3,6 +3,8 @@
 All raise UsageError, which names the flag and how it is to be written.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.cli.words import size
@@ -40,7 +42,7 @@ _SAFE = ("noexec", "nosuid", "nodev")
 """What a tmpfs has unless its options say exec, suid or dev."""
 
 
-def add(run: "RunOptions", flags: "ConfigFlags", image: "Image") -> "RunOptions":
+def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
     """Return the options with what the flags mount; none may hide another, in docker's words."""
     rows = [*map(_volume, flags.volume), *map(_mount, flags.mount), *map(_tmpfs, flags.tmpfs)]
     found: dict[str, MountArgument] = {}
@@ -51,7 +53,7 @@ def add(run: "RunOptions", flags: "ConfigFlags", image: "Image") -> "RunOptions"
     return run._replace(mounts=tuple(found.values()))
 
 
-def _volume(text: str) -> "MountArgument":
+def _volume(text: str) -> MountArgument:
     parts = text.split(":")
     if len(parts) not in (2, 3) or not parts[0]:
         raise UsageError(f"invalid volume {text!r}", "-v /host/path:/container/path[:ro]")
@@ -64,7 +66,7 @@ def _volume(text: str) -> "MountArgument":
     return source, place, tuple(o for o in options if o not in ("z", "Z"))
 
 
-def _mount(text: str) -> "MountArgument":
+def _mount(text: str) -> MountArgument:
     """Return what --mount says."""
     given = _fields(text)
     kind = given.get("type", "").lower()
@@ -90,7 +92,7 @@ def _mount(text: str) -> "MountArgument":
     return "", target, _of_tmpfs(options, f"mount {text!r}")
 
 
-def _fields(text: str) -> "dict[str, str]":
+def _fields(text: str) -> dict[str, str]:
     """Return the values of --mount by their names in _KEYS."""
     given: dict[str, str] = {}
     for field in _split(text):
@@ -104,7 +106,7 @@ def _fields(text: str) -> "dict[str, str]":
     return given
 
 
-def _split(text: str) -> "list[str]":
+def _split(text: str) -> list[str]:
     """Return the fields of a comma-separated line: with quotes a field may hold a comma."""
     if '"' not in text:
         return text.split(",")
@@ -117,14 +119,14 @@ def _split(text: str) -> "list[str]":
     return [one[2] if one[1] is None else one[1].replace('""', '"') for one in found]
 
 
-def _tmpfs(text: str) -> "MountArgument":
+def _tmpfs(text: str) -> MountArgument:
     """Return what --tmpfs says."""
     path, _, words = text.partition(":")
     place = _destination(path, f"tmpfs {text!r}", "--tmpfs /path[:size=64m,mode=1777]")
     return "", place, _of_tmpfs(words.split(",") if words else [], f"tmpfs {text!r}")
 
 
-def _of_tmpfs(words: "list[str]", where: str) -> "tuple[str, ...]":
+def _of_tmpfs(words: list[str], where: str) -> tuple[str, ...]:
     """Return the options of a tmpfs, docker's own first: of two the later counts."""
     for word in words:
         name, _, value = word.partition("=")

@@ -9,6 +9,8 @@ environment or in config.toml's nvidia-container-cli.environment. It runs as a h
                             "args": ["minirun", "nvidia-container-runtime-hook", "prestart"]}]}
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -22,7 +24,7 @@ from minirun.gpu.nvidia.hook import program as prestart
 from minirun.gpu.nvidia.runtime import config
 
 
-def main_nvidia_container_cli(args: "list[str]", settings: Settings) -> int:
+def main_nvidia_container_cli(args: list[str], settings: Settings) -> int:
     """Be nvidia-container-cli: minirun.gpu.nvidia.cli.main."""
     return nvidia_container_cli.main(args, settings, foreign.of_process)
 
@@ -37,7 +39,7 @@ class Hook(Flags):
     version: bool
 
 
-def main_nvidia_container_runtime_hook(args: "list[str]", settings: Settings) -> int:
+def main_nvidia_container_runtime_hook(args: list[str], settings: Settings) -> int:
     """Run the hook; return its exit status."""
     flags = Hook(args)
     if flags.version or flags.args[:1] == ["version"]:

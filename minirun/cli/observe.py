@@ -1,5 +1,7 @@
 """`minirun observe`: what another runtime does at a container's start, in the seven stages."""
 
+from __future__ import annotations
+
 import os
 import re
 import stat
@@ -34,7 +36,7 @@ class Observe(Flags):
     keep: str
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Run the command and show what was seen; return its exit status. Raises MinirunError."""
     flags = Observe(args)
     if not flags.args:
@@ -61,7 +63,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     return watched.status
 
 
-def _setuid(events: "list[Event]") -> str:
+def _setuid(events: list[Event]) -> str:
     """Return a privileged program that was executed: execve(2), ptrace takes its privilege away."""
     executed = [str(event.args.get("path")) for event in events if event.kind == "exec"]
     for path in executed:

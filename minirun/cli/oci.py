@@ -6,6 +6,8 @@ in every cgroup (cgroup.freeze). Whether a container is paused is asked of the k
 a crash between the two leaves nothing to repair.
 """
 
+from __future__ import annotations
+
 import _signal  # what the module signal is made of, without enum
 import errno
 import os
@@ -20,7 +22,7 @@ from minirun.core.state_file import DamagedRecord
 from minirun.core.visible import warn
 from minirun.running import existing, notify, orphans
 
-SIGNALS: "dict[str, int]" = {
+SIGNALS: dict[str, int] = {
     name[3:]: number for name, number in vars(_signal).items()
     if name.startswith("SIG") and not name.startswith("SIG_")
 }  # fmt: skip
@@ -41,7 +43,7 @@ class Delete(Flags):
     force: bool = flag("-f")
 
 
-def main_start(args: "list[str]", settings: Settings) -> int:
+def main_start(args: list[str], settings: Settings) -> int:
     """Let a created container run its command."""
     flags = Flags(args, "start")
     container = existing.load(settings, flags.one_id())
@@ -63,7 +65,7 @@ def main_start(args: "list[str]", settings: Settings) -> int:
     return 0
 
 
-def main_kill(args: "list[str]", settings: Settings) -> int:
+def main_kill(args: list[str], settings: Settings) -> int:
     """Send a signal (TERM by default) to a container's init, or with --all to all its processes.
 
     With --all a container that has stopped is no error, since containerd's shim asks so. KILL is
@@ -108,7 +110,7 @@ def _is_below(text: str, limit: int) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 3 and int(text) < limit
 
 
-def main_delete(args: "list[str]", settings: Settings) -> int:
+def main_delete(args: list[str], settings: Settings) -> int:
     """Delete containers; a running one only with --force, whatever its state."""
     flags = Delete(args)
     if not flags.args:
@@ -147,7 +149,7 @@ def _delete_without_record(settings: Settings, container_id: str, error: Minirun
         orphans.remove_abandoned(settings.root)
 
 
-def main_pause(args: "list[str]", settings: Settings) -> int:
+def main_pause(args: list[str], settings: Settings) -> int:
     """Stop all processes of a container where they are."""
     flags = Flags(args, "pause")
     container = existing.load(settings, flags.one_id())
@@ -164,7 +166,7 @@ def main_pause(args: "list[str]", settings: Settings) -> int:
     return 0
 
 
-def main_resume(args: "list[str]", settings: Settings) -> int:
+def main_resume(args: list[str], settings: Settings) -> int:
     """Let the processes of a paused container go on."""
     flags = Flags(args, "resume")
     container = existing.load(settings, flags.one_id())

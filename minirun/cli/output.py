@@ -1,5 +1,7 @@
 """What a command prints on standard output, at once: there is no buffer to be lost."""
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.visible import clean
@@ -9,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def show(lines: "Iterable[str]") -> int:
+def show(lines: Iterable[str]) -> int:
     """Print lines, made printable whatever they hold; return 0. Raises OSError."""
     return write("".join(f"{clean(line)}\n" for line in lines))
 

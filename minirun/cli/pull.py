@@ -1,5 +1,7 @@
 """`minirun pull`, and what a run does whose image is not here: pull it, and show how that goes."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,7 +34,7 @@ class Pull(Flags):
     quiet: bool = flag("-q")
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Pull images, one after the other; return the exit status."""
     flags = Pull(args)
     if not flags.args:
@@ -50,7 +52,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     return 0
 
 
-def for_run(flags: "ConfigFlags", settings: Settings, container_id: str) -> "Image":
+def for_run(flags: ConfigFlags, settings: Settings, container_id: str) -> Image:
     """Return the image of a run: what is here and --pull decide. Raises ImageError.
 
     What a pull does becomes `flags.earlier`, for the log of the container.
@@ -62,7 +64,7 @@ def for_run(flags: "ConfigFlags", settings: Settings, container_id: str) -> "Ima
         flags.earlier = log.close()
 
 
-def _for_run(flags: "ConfigFlags", settings: Settings) -> "Image":
+def _for_run(flags: ConfigFlags, settings: Settings) -> Image:
     name, quiet = flags.args[0], flags.quiet or flags.progress == "quiet"
     is_id = len(flags.args) == 1 and flags.command == "run" and os.path.exists(places.CONFIG)
     if flags.pull == "never" or (is_id and not catalogue.has_recipe(parse(name))):
@@ -78,11 +80,11 @@ def _for_run(flags: "ConfigFlags", settings: Settings) -> "Image":
 def find(
     name: str,
     settings: Settings,
-    view: "registry.PullView | None" = None,
+    view: registry.PullView | None = None,
     platform: str = "",
     *,
     quiet: bool = True,
-) -> "Image":
+) -> Image:
     """Return an image that is here, or pull it, or make it here. Raises ImageError."""
     view = view or registry.silent
     try:
@@ -94,7 +96,7 @@ def find(
         raise ImageError(text, error.hint) from None
 
 
-def _logged(inner: "registry.PullView", why: str) -> "registry.PullView":
+def _logged(inner: registry.PullView, why: str) -> registry.PullView:
     """Return a view that writes events too."""
 
     @contextmanager
@@ -105,7 +107,7 @@ def _logged(inner: "registry.PullView", why: str) -> "registry.PullView":
     return view
 
 
-def shown(lead: str, quiet: bool) -> "registry.PullView":
+def shown(lead: str, quiet: bool) -> registry.PullView:
     """Return how a pull is shown: bars on a terminal, lines elsewhere, nothing if `quiet`.
 
     `lead` is said before the first step, with the image's name in it.
@@ -124,7 +126,7 @@ def shown(lead: str, quiet: bool) -> "registry.PullView":
     return registry.silent if quiet else view
 
 
-def steps(quiet: bool) -> "Callable[[str], None]":
+def steps(quiet: bool) -> Callable[[str], None]:
     """Return what shows on a terminal, in one line, what the making of an image is at."""
 
     def show(step: str) -> None:

@@ -1,5 +1,7 @@
 """`minirun push`: an image of the store to its registry."""
 
+from __future__ import annotations
+
 from minirun.cli.flags import Flags, flag
 from minirun.cli.pull import shown
 from minirun.core.errors import ImageError, UsageError, from_os
@@ -17,7 +19,7 @@ class Push(Flags):
     quiet: bool = flag("-q")
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Push an image; print the digest of its manifest; return 0. Raises ImageError."""
     flags = Push(args)
     if len(flags.args) not in (1, 2):

@@ -1,5 +1,7 @@
 """--user and --security-opt of `run`: whom its command runs as, and with which rights."""
 
+from __future__ import annotations
+
 import os
 
 from minirun.cli.run_options import ConfigFlags
@@ -26,7 +28,7 @@ def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
     return _confined(run, flags.security_opt)
 
 
-def _confined(options: RunOptions, texts: "list[str]") -> RunOptions:
+def _confined(options: RunOptions, texts: list[str]) -> RunOptions:
     """Return the options with what --security-opt says; of two with one key the later counts.
 
     As docker has it: `key=value`, or the older `key:value`. Raises UsageError.

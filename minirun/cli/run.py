@@ -1,5 +1,7 @@
 """`minirun run`: docker's `run IMAGE [COMMAND…]`. runc's `run --bundle DIR ID`: cli.run_bundle."""
 
+from __future__ import annotations
+
 import os
 
 from minirun.cli import as_runc, part, run_options
@@ -25,7 +27,7 @@ class Run(RunFlags):
     command, mixed = "run", False
 
 
-def main_run(args: "list[str]", settings: Settings) -> int:
+def main_run(args: list[str], settings: Settings) -> int:
     """Run a container to its end (or with -d, to its start); return the command's exit status."""
     flags = _read(args)
     only = flags.given & run_options.ONLY_WITH_BUNDLE
@@ -63,7 +65,7 @@ def main_run(args: "list[str]", settings: Settings) -> int:
     return run(lambda: reserve(settings, container_id, config, **extra), supervision)
 
 
-def _read(args: "list[str]") -> Run:
+def _read(args: list[str]) -> Run:
     """Return the flags. Raises UsageError: with status 1 if -b is among them, as runc's `run`."""
     try:
         return Run(args)
@@ -93,7 +95,7 @@ def _check(flags: Run) -> None:
 
 
 def print_plan(
-    settings: Settings, container_id: str, config: Config, extra: "dict[str, object]"
+    settings: Settings, container_id: str, config: Config, extra: dict[str, object]
 ) -> int:
     """Print what would be done. Raises MinirunError, OSError."""
     from minirun.show import dry_run  # few runs are dry
@@ -103,7 +105,7 @@ def print_plan(
     return 0
 
 
-def _note_holders(options: generate.RunOptions) -> "Callable[[Container], None] | None":
+def _note_holders(options: generate.RunOptions) -> Callable[[Container], None] | None:
     """Return what writes down who has which GPU; None if stage 5 does, or if there are none."""
     if options.cdi:
         return options.cdi.record

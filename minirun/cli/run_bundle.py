@@ -1,5 +1,7 @@
 """`minirun run --bundle DIR ID`: runc's `run`, with its flags before or after the id."""
 
+from __future__ import annotations
+
 from minirun.cli import create
 from minirun.cli.run import Run, print_plan
 from minirun.cli.run_options import WITH_BUNDLE
@@ -13,7 +15,7 @@ class RunBundle(Run):
     mixed = True
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Run a bundle to its end; return the command's exit status. Raises MinirunError, OSError."""
     flags = RunBundle(args)
     hint = "config.json says all; it is for run IMAGE"

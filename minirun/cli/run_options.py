@@ -4,6 +4,8 @@ Most runs have few flags. The words of the others are read by modules that are i
 flag is given: a table, as that of the commands.
 """
 
+from __future__ import annotations
+
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.core.choices import GPU_DRIVERS, Choices
@@ -103,7 +105,7 @@ class ConfigFlags(Flags):
     stop_signal, progress = "", ""
     """Flags of `run` alone: nothing in config.json says them."""
 
-    def or_before(self, before: Choices) -> "ConfigFlags":
+    def or_before(self, before: Choices) -> ConfigFlags:
         """Take the flags before the command for those of the same names that are not given."""
         for key in ("gpu_driver", "gpus", "driver_root", "dev_root", "load_kmods"):
             value = getattr(before, key)
@@ -113,7 +115,7 @@ class ConfigFlags(Flags):
         return self
 
     @property
-    def cdi_devices(self) -> "tuple[str, ...]":
+    def cdi_devices(self) -> tuple[str, ...]:
         """The values of --device that are no path, but CDI's name of a device."""
         return tuple(text for text in self.device if text[:1] != "/" and "=" in text)
 
@@ -148,7 +150,7 @@ class RunFlags(ConfigFlags):
 
 def from_flags(
     flags: ConfigFlags, settings: Settings, container_id: str = ""
-) -> "tuple[RunOptions, str]":
+) -> tuple[RunOptions, str]:
     """Return what the flags ask for, and the image's name.
 
     For `container_id`, which is about to be made, GPUs that are chosen here (count=N) are reserved.
@@ -191,7 +193,7 @@ def from_flags(
     return run, image.name
 
 
-def _image(flags: ConfigFlags, settings: Settings, container_id: str) -> "Image":
+def _image(flags: ConfigFlags, settings: Settings, container_id: str) -> Image:
     """Return the image; one that is missing is pulled, or made by a recipe. Raises ImageError."""
     flags.check("pull", "missing", "always", "never")
     found = None
@@ -205,7 +207,7 @@ def _image(flags: ConfigFlags, settings: Settings, container_id: str) -> "Image"
 
 
 def _with_gpus(
-    run: RunOptions, flags: ConfigFlags, image: "Image", settings: Settings, container_id: str
+    run: RunOptions, flags: ConfigFlags, image: Image, settings: Settings, container_id: str
 ) -> RunOptions:
     """Return the options with what flags, environment and annotations say of GPUs.
 
@@ -241,7 +243,7 @@ def log_settings(flags: RunFlags, settings: Settings) -> Settings:
     return settings._replace(log=flags.log or settings.log, log_format=log_format)
 
 
-def _command(flags: ConfigFlags, image: "Image") -> "tuple[str, ...]":
+def _command(flags: ConfigFlags, image: Image) -> tuple[str, ...]:
     """The image's entrypoint and command, changed as docker has it."""
     given = tuple(flags.args[1:])
     if "entrypoint" in flags.given:  # "" takes the image's away, and its command with it

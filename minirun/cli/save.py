@@ -1,5 +1,7 @@
 """`minirun save`, `tag`, `rmi`: images as an archive, under another name, and without one."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Iterator
@@ -36,7 +38,7 @@ class Rmi(Flags):
     command = "rmi"
 
 
-def main_tag(args: "list[str]", settings: Settings) -> int:
+def main_tag(args: list[str], settings: Settings) -> int:
     """Give an image another name; return 0. Raises ImageError."""
     flags = Tag(args)
     images.exactly(flags, 2, "minirun tag IMAGE NAME")
@@ -50,12 +52,12 @@ def main_tag(args: "list[str]", settings: Settings) -> int:
     return 0
 
 
-def main_rmi(args: "list[str]", settings: Settings) -> int:
+def main_rmi(args: list[str], settings: Settings) -> int:
     """Remove the names of images, and the images, as far as no container uses them; return 0."""
     return images.remove(Rmi(args).args, settings, "Untagged:")
 
 
-def main_save(args: "list[str]", settings: Settings) -> int:
+def main_save(args: list[str], settings: Settings) -> int:
     """Write images to an archive; return 0. Raises MinirunError, BrokenPipeError."""
     flags = Save(args)
     flags.check("format", *saving.FORMATS)
@@ -74,7 +76,7 @@ def main_save(args: "list[str]", settings: Settings) -> int:
     return 0
 
 
-def _write(saved: "list[saving.SavedImage]", form: str, output: str) -> None:
+def _write(saved: list[saving.SavedImage], form: str, output: str) -> None:
     """Write to a file or folder that gets its name when it is complete; or to a pipe."""
     if form != "oci-dir":
         with output_file(output) as stream:

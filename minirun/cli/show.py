@@ -6,6 +6,8 @@ own pace or at another: it reads a file and nothing else: no root, no Linux, no 
 container. `diff` compares the snapshots of a recording.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import os
@@ -74,7 +76,7 @@ class Diff(Flags):
     lang: str
 
 
-def main_timeline(args: "list[str]", settings: Settings) -> int:
+def main_timeline(args: list[str], settings: Settings) -> int:
     """Show or export the recordings of a container or a file, or list all that there is."""
     flags = TimelineFlags(args)
     if len(flags.args) > 1:
@@ -159,7 +161,7 @@ def _export(path: str, content: str) -> None:
         Path(path).write_text(content, encoding="utf-8", errors="backslashreplace")
 
 
-def main_replay(args: "list[str]", settings: Settings) -> int:
+def main_replay(args: list[str], settings: Settings) -> int:
     """Play or export a recording, or list those that are shipped."""
     flags = Replay(args)
     if len(flags.args) > 1:
@@ -199,7 +201,7 @@ def _shipped() -> str:
     return recorded.table([head, *rows])
 
 
-def main_diff(args: "list[str]", settings: Settings) -> int:
+def main_diff(args: list[str], settings: Settings) -> int:
     """Print what a container has changed, or the difference of two snapshots, or of two starts."""
     flags = Diff(args)
     if len(flags.args) == 2 and flags.given <= {"html", "lang"}:

@@ -3,6 +3,8 @@
 Without an image it is runc's command: it writes a template to config.json in the bundle.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.cgroups import hierarchies
@@ -26,7 +28,7 @@ class Spec(ConfigFlags):
     bundle: str = flag("-b")
 
 
-def main_spec(args: "list[str]", settings: Settings) -> int:
+def main_spec(args: list[str], settings: Settings) -> int:
     """Print a config.json, or write the template."""
     flags = Spec(args)
     if flags.args:

@@ -4,6 +4,8 @@ All are runc's. `minirun ps` is friendlier than `list`, which has runc's columns
 programs that parse them. dockerd and containerd ask for `features` and `--version` once.
 """
 
+from __future__ import annotations
+
 import sys
 
 from minirun import __version__
@@ -28,13 +30,13 @@ class List(Flags):
     quiet: bool = flag("-q")
 
 
-def main_state(args: "list[str]", settings: Settings) -> int:
+def main_state(args: list[str], settings: Settings) -> int:
     """Print a container's state as JSON (runtime.md, "Query State")."""
     record = state.load(settings.root, Flags(args, "state").one_id())
     return write(clean_json(jsonlite.dumps(state.public(record), indent=2)) + "\n")
 
 
-def main_list(args: "list[str]", settings: Settings) -> int:
+def main_list(args: list[str], settings: Settings) -> int:
     """Print all containers below the state root."""
     flags = List(args)
     flags.none()
@@ -52,7 +54,7 @@ def main_list(args: "list[str]", settings: Settings) -> int:
     return show(lines)
 
 
-def main_features(args: "list[str]", settings: Settings) -> int:
+def main_features(args: list[str], settings: Settings) -> int:
     """Print the features document of the runtime-spec (features.md)."""
     Flags(args, "features").none()
     return write(jsonlite.dumps(part("oci.features", "document")(), indent=4) + "\n")

@@ -3,6 +3,8 @@
 The signal is --signal, else `run --stop-signal`, else the image's StopSignal, else SIGTERM.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import select
@@ -44,7 +46,7 @@ class Rm(Flags):
     volumes: bool = flag("-v")
 
 
-def main_rm(args: "list[str]", settings: Settings) -> int:
+def main_rm(args: list[str], settings: Settings) -> int:
     """Delete containers, and print their names; one that fails stops none of the others.
 
     --volumes is docker's; here what an image's volumes hold goes with the container always.
@@ -66,7 +68,7 @@ def main_rm(args: "list[str]", settings: Settings) -> int:
     return _each(flags.args, delete_one)
 
 
-def _each(names: "list[str]", act: "Callable[[str], None]") -> int:
+def _each(names: list[str], act: Callable[[str], None]) -> int:
     """Do it to each container, and print its name; return the last error's status, else 0."""
     status = 0
     for name in names:
@@ -80,7 +82,7 @@ def _each(names: "list[str]", act: "Callable[[str], None]") -> int:
     return status
 
 
-def main_stop(args: "list[str]", settings: Settings) -> int:
+def main_stop(args: list[str], settings: Settings) -> int:
     """Stop containers, and print their names; one that fails stops none of the others.
 
     Raises UsageError, OSError.

@@ -1,5 +1,7 @@
 """`minirun image gc`, `minirun system df`: what takes room on the disk, and what need not."""
 
+from __future__ import annotations
+
 import json
 
 from minirun.cli.flags import Flags, flag
@@ -34,7 +36,7 @@ class Df(Flags):
     format: str = flag(default="table")
 
 
-def main_gc(args: "list[str]", settings: Settings) -> int:
+def main_gc(args: list[str], settings: Settings) -> int:
     """Remove what no image and no container needs; print each path. Raises ImageError."""
     ImageGc(args).none()
     try:
@@ -52,7 +54,7 @@ def _size(settings: Settings) -> int:
     return sum(row.size for row in usage.usage(settings.store, used.layers, used.images))
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Run one of the `system` commands; return its exit status."""
     flags = System(args)
     if not flags.args:
@@ -62,7 +64,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     return _df(flags.args[1:], settings)
 
 
-def _df(args: "list[str]", settings: Settings) -> int:
+def _df(args: list[str], settings: Settings) -> int:
     flags = Df(args)
     flags.none()
     flags.check("format", "table", "json")

@@ -5,6 +5,8 @@ config-linux.md): docker and podman write it to a file, containerd to standard i
 in it are passed over, as runc does: what stage 5 has allowed stays.
 """
 
+from __future__ import annotations
+
 import sys
 
 from minirun.cli.flags import Flags, flag
@@ -47,7 +49,7 @@ class Update(Flags):
     mem_bw_schema: str
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Change the limits of a container. Raises MinirunError, OSError."""
     flags = Update(args)
     container = existing.load(settings, flags.one_id(), whole=True)
@@ -63,7 +65,7 @@ def main(args: "list[str]", settings: Settings) -> int:
     return 0
 
 
-def _check_recordable(resources: "dict[str, Any]") -> None:
+def _check_recordable(resources: dict[str, Any]) -> None:
     """Raise ConfigError for what a record that holds it could not be read back with."""
     try:
         record_fields.check_plain({"resources": resources})
@@ -71,7 +73,7 @@ def _check_recordable(resources: "dict[str, Any]") -> None:
         raise ConfigError(f"linux.resources: {error}") from None
 
 
-def merge(limits: "dict[str, Any]", changes: "dict[str, Any]") -> "dict[str, Any]":
+def merge(limits: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Return linux.resources with `changes`: some files need to know others' values (swap, quota).
 
     Memory without limit takes the limit of memory and swap away too, unless `changes` names that.
@@ -86,7 +88,7 @@ def merge(limits: "dict[str, Any]", changes: "dict[str, Any]") -> "dict[str, Any
     return merged
 
 
-def _resources_of_file(path: str) -> "dict[str, Any]":
+def _resources_of_file(path: str) -> dict[str, Any]:
     """Read linux.resources. Raises ConfigError with the path of what is wrong in it, OSError."""
     try:
         text = sys.stdin.read() if path == "-" else state.read_text(path)
@@ -101,14 +103,14 @@ def _resources_of_file(path: str) -> "dict[str, Any]":
     return {name: _set(value) for name, value in checked.items() if _set(value)}
 
 
-def _set(value: "Any") -> "Any":
+def _set(value: Any) -> Any:
     """Leave out members that are empty or, but for cpu.idle and burst, 0: they stay as they are."""
     if not isinstance(value, dict):
         return value
     return {name: v for name, v in value.items() if v or name in ("idle", "burst")}
 
 
-def _resources(flags: Update) -> "dict[str, Any]":
+def _resources(flags: Update) -> dict[str, Any]:
     """Return linux.resources as the flags have it. Raises UsageError."""
     if flags.l3_cache_schema or flags.mem_bw_schema:
         raise UsageError("Intel RDT is not supported", "leave --l3-cache-schema, --mem-bw-schema")
@@ -137,7 +139,7 @@ def _text(flag: str, text: str) -> str:
     return text
 
 
-_LIMITS: "dict[str, tuple[str, str, Callable[[str, str], int | str]]]" = {
+_LIMITS: dict[str, tuple[str, str, Callable[[str, str], int | str]]] = {
     "blkio_weight": ("blockIO", "weight", _number), "pids_limit": ("pids", "limit", _number),
     "cpu_period": ("cpu", "period", _number), "cpu_quota": ("cpu", "quota", _number),
     "cpu_burst": ("cpu", "burst", _number), "cpu_share": ("cpu", "shares", _number),

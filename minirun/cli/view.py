@@ -1,5 +1,7 @@
 """What `run` shows while a container starts: from its flags to the processes that look on."""
 
+from __future__ import annotations
+
 import os
 import re
 
@@ -44,7 +46,7 @@ def viewers(flags: Run, *, show: bool) -> LogViewers:
     return SteppedViewers(options)
 
 
-def _step(flags: Run) -> "tuple[str, bool]":
+def _step(flags: Run) -> tuple[str, bool]:
     """Return what --step stops at, and True if it is to be lines. Raises UsageError."""
     words = [word for word in flags.step.split(",") if word]
     if unknown := [word for word in words if word not in ("stage", gates.EVERY_EVENT, "plain")]:
@@ -74,7 +76,7 @@ def _port(flags: Run, step: str) -> str:
     return flags.web
 
 
-def _fits(least: "tuple[int, int]") -> bool:
+def _fits(least: tuple[int, int]) -> bool:
     """Return True if the terminal can have the whole-screen stepper; else say why it cannot."""
     columns, rows = os.get_terminal_size(2)
     if os.environ.get("TERM", "dumb") == "dumb":

@@ -3,6 +3,8 @@
 All raise UsageError, which names the flag and how it is to be written.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -28,7 +30,7 @@ _ULIMITS = (
 _UNLIMITED = (1 << 64) - 1
 
 
-def add(run: "RunOptions", flags: "ConfigFlags", image: "Image") -> "RunOptions":
+def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
     """Return the options of `run` with what flags say whose words are read here."""
     annotations = tuple(_annotation(text) for text in flags.annotation)
     for key, _ in annotations:
@@ -60,7 +62,7 @@ def size(text: str) -> int:
     return int(plain) * _UNITS[unit] // scale
 
 
-def variables(texts: "list[str]") -> "list[str]":
+def variables(texts: list[str]) -> list[str]:
     """Return what -e asks for: NAME=VALUE as it is, NAME with the caller's value.
 
     Raises UsageError.
@@ -77,7 +79,7 @@ def variables(texts: "list[str]") -> "list[str]":
     return env
 
 
-def _env_files(paths: "list[str]") -> "list[str]":
+def _env_files(paths: list[str]) -> list[str]:
     """Return the lines of --env-file, as -e takes them. A line that begins with # is a comment.
 
     As with docker a value is all behind the =, quotes and spaces too. Raises UsageError.
@@ -120,7 +122,7 @@ def duration(text: str) -> float:
     return total
 
 
-def log_limits(words: "list[str]") -> OutputLimits:
+def log_limits(words: list[str]) -> OutputLimits:
     """Return what the words of --log-opt say: max-size=10m, max-file=3. Raises UsageError."""
     found = OutputLimits()
     for word in words:
@@ -160,7 +162,7 @@ def _pids_limit(text: str) -> int:
     return int(text)
 
 
-def _device(text: str) -> "dict[str, Any]":
+def _device(text: str) -> dict[str, Any]:
     """Return a row of linux.devices, with the access that the cgroup rule gives."""
     parts = text.split(":")
     source = parts[0]
@@ -184,7 +186,7 @@ def _device(text: str) -> "dict[str, Any]":
     }  # fmt: skip
 
 
-def _ulimit(text: str) -> "tuple[str, dict[str, Any]]":
+def _ulimit(text: str) -> tuple[str, dict[str, Any]]:
     """Return the name of a limit, and a row of process.rlimits. -1 is no limit."""
     name, _, value = text.partition("=")
     words = value.split(":")
@@ -201,7 +203,7 @@ def _ulimit(text: str) -> "tuple[str, dict[str, Any]]":
     return name, {"type": f"RLIMIT_{name.upper()}", "soft": soft, "hard": hard}
 
 
-def _id_map(text: str, flag: str) -> "tuple[int, int, int]":
+def _id_map(text: str, flag: str) -> tuple[int, int, int]:
     """Return (container id, host id, size) of --uidmap."""
     parts = text.split(":")
     if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 11 for p in parts):
@@ -212,7 +214,7 @@ def _id_map(text: str, flag: str) -> "tuple[int, int, int]":
     return inside, outside, count
 
 
-def _annotation(text: str) -> "tuple[str, str]":
+def _annotation(text: str) -> tuple[str, str]:
     """Return KEY and VALUE."""
     key, equals, value = text.partition("=")
     if not key or not equals:

@@ -1,10 +1,12 @@
 """The command line that starts this program again, for a process that does so."""
 
+from __future__ import annotations
+
 import os
 import sys
 
 
-def program() -> "list[str]":
+def program() -> list[str]:
     """Return the command line up to the words of minirun: interpreter, its flags, the program.
 
     The program's path is absolute: the other process may begin in another folder.

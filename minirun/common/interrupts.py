@@ -4,6 +4,8 @@ SIGTERM, SIGHUP and SIGQUIT end a command as ^C does, by KeyboardInterrupt: what
 begun, its `finally` removes. A container's start has its own way: minirun.running.signals.
 """
 
+from __future__ import annotations
+
 import _signal  # the C half: signal itself imports enum
 import sys
 
@@ -35,13 +37,13 @@ def ignore(number: int, frame: object) -> None:
     """Do nothing. SIG_IGN would make the interpreter complain of a signal that waits."""
 
 
-def raise_again(kind: "type[BaseException]") -> None:
+def raise_again(kind: type[BaseException]) -> None:
     """Raise an error of this kind again, a millisecond later, if Python has dropped it.
 
     Python does so in a weak reference's callback, such as the import system's, and in __del__.
     """
 
-    def hook(lost: "sys.UnraisableHookArgs") -> None:
+    def hook(lost: sys.UnraisableHookArgs) -> None:
         error = lost.exc_value
         if not isinstance(error, kind):
             sys.__unraisablehook__(lost)
@@ -56,7 +58,7 @@ def raise_again(kind: "type[BaseException]") -> None:
     sys.unraisablehook = hook
 
 
-def handle(numbers: "tuple[int, ...]", handler: "Callable[[int, object], None]") -> None:
+def handle(numbers: tuple[int, ...], handler: Callable[[int, object], None]) -> None:
     """Let `handler` have these signals from now on, whatever the caller has blocked or ignored."""
     for number in numbers:
         _signal.signal(number, handler)

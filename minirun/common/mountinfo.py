@@ -18,6 +18,8 @@ backslash and (in a source) the # of a path as a backslash and three octal digit
 other character as it is: a carriage return or a form feed in a path is no separator.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 
@@ -38,7 +40,7 @@ class Mount(Record):
     """The path at which it is mounted, from the root directory of the process."""
     options: str
     """The options of this mount, with commas between them."""
-    propagation: "tuple[str, ...]"
+    propagation: tuple[str, ...]
     fs_type: str
     source: str
     super_options: str
@@ -46,7 +48,7 @@ class Mount(Record):
     comma is part of a value."""
 
 
-def read(pid: "int | str" = "self", fs_type: str = "") -> "list[Mount]":
+def read(pid: int | str = "self", fs_type: str = "") -> list[Mount]:
     """Return the mounts that process `pid` sees, in the order of the kernel: parents come first.
 
     If `fs_type` is given, only mounts whose type begins with it. Raises ProcessLookupError for a
@@ -68,7 +70,7 @@ def mount_id(fd: int) -> int:
         return int(file.read().partition(b"mnt_id:")[2].split()[0])
 
 
-def parse(text: str, fs_type: str = "") -> "list[Mount]":
+def parse(text: str, fs_type: str = "") -> list[Mount]:
     """Return the mounts of a text like /proc/PID/mountinfo; see :func:`read` for `fs_type`."""
     separator = f" - {fs_type}"
     return [_mount(line) for line in text.split("\n") if separator in line]

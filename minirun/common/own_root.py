@@ -12,6 +12,8 @@ below is shared with the host (mount_namespaces(7)), which would then get the ne
 What stage 1 makes for config.json's `mounts` is not guarded: runc makes those mount points, too.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -27,7 +29,7 @@ class OwnRoot(Root):
     namespace, before pivot_root.
     """
 
-    def __init__(self, fd: int, own: "tuple[str, ...]" = ()) -> None:
+    def __init__(self, fd: int, own: tuple[str, ...] = ()) -> None:
         """Guard a root. `own` are folders of the host that belong to this container alone."""
         super().__init__(fd)
         rows, base = mountinfo.read(), os.readlink(f"/proc/self/fd/{fd}").rstrip("/")
@@ -35,9 +37,9 @@ class OwnRoot(Root):
         outside = [row for row in rows if not f"{row.mount_point}/".startswith(f"{base}/")]
         devices = {row.device for row in outside}
         groups = {word for row in outside for word in row.propagation if word[:7] == "shared:"}
-        self.host_mounts: "dict[int, mountinfo.Mount]" = {}
+        self.host_mounts: dict[int, mountinfo.Mount] = {}
         """Mount id → the mount, its mount_point as the container sees it."""
-        self._spreading: "set[int]" = set()
+        self._spreading: set[int] = set()
         for row in rows:
             is_below = row.mount_point.startswith(f"{base}/")
             if not is_below or row.device not in devices or row.mount_id == top:
@@ -49,7 +51,7 @@ class OwnRoot(Root):
             if not groups.isdisjoint(row.propagation):
                 self._spreading.add(row.mount_id)
 
-    def of_host(self, fd: int) -> "mountinfo.Mount | None":
+    def of_host(self, fd: int) -> mountinfo.Mount | None:
         """Return the mount of the host's files that an open file lies on; None if on none."""
         return self.host_mounts.get(mountinfo.mount_id(fd)) if self.host_mounts else None
 
@@ -73,7 +75,7 @@ class OwnRoot(Root):
             return is_shared and found.st_rdev == wanted.st_rdev
         return is_shared and os.path.samestat(found, wanted)
 
-    def make_parent(self, path: str) -> "tuple[int, str]":
+    def make_parent(self, path: str) -> tuple[int, str]:
         """Make the directory that `path` lies in, for something new to be made there."""
         parent, name = super().make_parent(path)
         self._refuse(parent, path)
@@ -127,7 +129,7 @@ def has(root: Root, path: str, flags: int = os.O_PATH) -> bool:
     return True
 
 
-def _is_one_of(path: str, folders: "tuple[str, ...]") -> bool:
+def _is_one_of(path: str, folders: tuple[str, ...]) -> bool:
     """Return True if one of `folders` is mounted at `path`."""
     try:
         found = os.stat(path)

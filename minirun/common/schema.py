@@ -9,6 +9,8 @@ The culprit is named by its exact path: ``mounts[3].options[0]: …``. By hand, 
 start of a container, and a library for JSON Schema takes longer to import than minirun to start.
 """
 
+from __future__ import annotations
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -26,7 +28,7 @@ _DEEPEST = 64
 _LONGEST_TEXT = 150  # of an error, behind the path
 
 
-def fail(where: str, what: str) -> "NoReturn":
+def fail(where: str, what: str) -> NoReturn:
     """Raise SchemaError: `where: what`."""
     short = what if len(what) < _LONGEST_TEXT else what[:_LONGEST_TEXT] + "…"
     raise SchemaError(f"{where}: {short}")
@@ -38,7 +40,7 @@ def absolute(path: str, where: str) -> None:
         fail(where, f"{path!r} is not an absolute path")
 
 
-def without_nulls(value: "Any", where: str = "", depth: int = 0) -> "Any":
+def without_nulls(value: Any, where: str = "", depth: int = 0) -> Any:
     """Remove null properties, which mean the same as missing ones, from `value`; return it.
 
     Raises SchemaError for what cannot be handed on: text that the kernel would cut short or no file
@@ -64,7 +66,7 @@ def without_nulls(value: "Any", where: str = "", depth: int = 0) -> "Any":
     return value
 
 
-def _text(text: "Any", where: str) -> None:
+def _text(text: Any, where: str) -> None:
     if not isinstance(text, str):  # a key in YAML
         _wrong(where, _WORDS[str], text)
     if "\0" in text:
@@ -80,12 +82,12 @@ class Checker:
     `strict`: "" if unknown properties are ignored, else what errors call the one who knows all.
     """
 
-    def __init__(self, name: str, most: "dict[str, int]", strict: str = "") -> None:
+    def __init__(self, name: str, most: dict[str, int], strict: str = "") -> None:
         self.name = name
         self.most = most
         self.strict = strict
 
-    def check(self, value: "Any", shape: "Any", where: str = "") -> None:
+    def check(self, value: Any, shape: Any, where: str = "") -> None:
         """Raise SchemaError unless `value` has this shape."""
         if isinstance(shape, dict):
             self._object(value, shape, where)
@@ -104,7 +106,7 @@ class Checker:
         elif shape is int and not -(2**63) <= value < 2**63:
             _wrong(where, "a whole number of 64 bits", value)
 
-    def _object(self, value: "Any", shape: "dict[str, Any]", where: str) -> None:
+    def _object(self, value: Any, shape: dict[str, Any], where: str) -> None:
         if not isinstance(value, dict):
             _wrong(where or self.name, "an object", value)
         names = {key.removesuffix("!") for key in shape} if self.strict else set()
@@ -124,5 +126,5 @@ class Checker:
                 fail(path, "is required")
 
 
-def _wrong(where: str, expected: str, value: object) -> "NoReturn":
+def _wrong(where: str, expected: str, value: object) -> NoReturn:
     fail(where, f"expected {expected}, got {value!r}")

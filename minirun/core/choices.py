@@ -12,6 +12,8 @@ The real stack has such a list as well: of podman's, CRI-O's and containerd's an
 are obeyed that their configuration names.
 """
 
+from __future__ import annotations
+
 from minirun.core.record import Record
 
 TYPE_CHECKING = False
@@ -34,7 +36,7 @@ class Choices(Record):
 
     With a vendor's name the container's variable counts, such as AMD_VISIBLE_DEVICES.
     """
-    gpus: "str | None" = None
+    gpus: str | None = None
     """Which GPUs of such a vendor: selectors with commas; None: as its variable says."""
     driver_root: str = ""
     """The folder with the GPU driver's files, nodes and /sys or /proc; "" for the host's root."""
@@ -46,14 +48,14 @@ class Choices(Record):
     """NVIDIA's hook is executed as any other, and not taken in-line (--gpu-mode=hook)."""
     exclusive: bool = False
     """No other container gets this one's GPUs while it runs (minirun.gpu.share)."""
-    layers: "tuple[str, ...]" = ()
+    layers: tuple[str, ...] = ()
     """Directories of the image's layers, lowest first; then root.path is an overlay of them."""
     volatile: bool = False
     """What the container writes need not outlive it (--rm), so overlayfs never syncs the disk."""
     bound: bool = False
     """Its init ends with its supervisor: a step of a build is nothing without the build."""
 
-    def as_json(self) -> "dict[str, Any]":
+    def as_json(self) -> dict[str, Any]:
         """Return what is chosen; defaults are left out."""
         rows = zip(self._asdict().items(), DEFAULTS, strict=True)
         return {key: value for (key, value), default in rows if value != default}

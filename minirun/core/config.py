@@ -4,6 +4,8 @@ A thin view on the parsed document, so that properties this version does not kno
 passed on. Source: the OCI runtime-spec, config.md and config-linux.md.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import extras, jsonlite, places, state_file
@@ -23,7 +25,7 @@ MOST_BYTES = 4 << 20
 """Bytes. A larger config.json is refused: parsed, it takes up to forty times the memory."""
 
 
-def environment_of(entries: "Iterable[str] | None") -> "dict[str, str]":
+def environment_of(entries: Iterable[str] | None) -> dict[str, str]:
     """Return the variables of a list of "NAME=VALUE", as config.json, images and hooks have it.
 
     If a name stands twice the last value counts, as in runc (and in Go's os/exec, and in NVIDIA's
@@ -39,7 +41,7 @@ def environment_of(entries: "Iterable[str] | None") -> "dict[str, str]":
 class Config:
     """A validated config.json, its directory (the bundle), and what the caller chose beside it."""
 
-    def __init__(self, raw: "dict[str, Any]", bundle: str, choices: Choices = DEFAULTS) -> None:
+    def __init__(self, raw: dict[str, Any], bundle: str, choices: Choices = DEFAULTS) -> None:
         self.raw = raw
         self.bundle = bundle
         self.choices = choices
@@ -59,17 +61,17 @@ class Config:
         return bool(self.process.get("terminal"))
 
     @property
-    def layers(self) -> "list[str]":
+    def layers(self) -> list[str]:
         """Directories of the image's layers, lowest first; empty if root.path is used as is."""
         return list(self.choices.layers)
 
     @property
-    def namespaces(self) -> "dict[str, str]":
+    def namespaces(self) -> dict[str, str]:
         """Kind of namespace → path of an existing one to join, or "" for a new one."""
         return {ns["type"]: ns.get("path", "") for ns in self.linux.get("namespaces") or []}
 
     @property
-    def environment(self) -> "dict[str, str]":
+    def environment(self) -> dict[str, str]:
         """The container's variables: see :func:`environment_of`."""
         return environment_of(self.process.get("env"))
 
@@ -83,16 +85,16 @@ class Config:
         return self.namespaces.get(kind) == ""
 
     @property
-    def resources(self) -> "dict[str, Any]":
+    def resources(self) -> dict[str, Any]:
         """linux.resources."""
-        found: "dict[str, Any]" = self.linux.get("resources") or {}
+        found: dict[str, Any] = self.linux.get("resources") or {}
         return found
 
-    def hooks(self, kind: str) -> "list[dict[str, Any]]":
+    def hooks(self, kind: str) -> list[dict[str, Any]]:
         """The hooks of one kind (prestart, createRuntime, …), in order."""
         return (self.raw.get("hooks") or {}).get(kind) or []
 
-    def hooks_of_stage_3(self) -> "list[tuple[str, int, dict[str, Any]]]":
+    def hooks_of_stage_3(self) -> list[tuple[str, int, dict[str, Any]]]:
         """Return the hooks that run before pivot_root: (kind, its number among them, hook).
 
         The specification replaced prestart by createRuntime; podman 5 writes that for both.
@@ -100,7 +102,7 @@ class Config:
         kinds = ("prestart", "createRuntime")
         return [(kind, n, hook) for kind in kinds for n, hook in enumerate(self.hooks(kind))]
 
-    def in_line(self, hook: "dict[str, Any]") -> bool:
+    def in_line(self, hook: dict[str, Any]) -> bool:
         """Return True if a hook of stage 3 is NVIDIA's, and minirun itself does its work."""
         path: str = hook["path"]
         return path.rpartition("/")[2] == GPU_HOOK and not self.choices.gpu_hook

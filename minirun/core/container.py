@@ -1,5 +1,7 @@
 """A container while a command works on it: its directory, its config and its record."""
 
+from __future__ import annotations
+
 import fcntl
 import os
 
@@ -24,7 +26,7 @@ DETAILS = ("off", "stages", "syscalls")
 class Container:
     """One container: names, places and the record in state.json."""
 
-    def __init__(self, settings: Settings, config: Config, record: "dict[str, Any]") -> None:
+    def __init__(self, settings: Settings, config: Config, record: dict[str, Any]) -> None:
         self.settings = settings
         self.config = config
         self.record = record
@@ -40,14 +42,14 @@ class Container:
         """What it needs beyond the core, by name; :meth:`prepare` makes them."""
 
     @property
-    def cgroup(self) -> "Cgroup":
+    def cgroup(self) -> Cgroup:
         """Its cgroup, opened when it is first used: `start`, for one, does not use it."""
         if self._cgroup is None:
             self._cgroup = extras.function("open_cgroup")(self)
         return self._cgroup
 
     @cgroup.setter
-    def cgroup(self, cgroup: "Cgroup") -> None:
+    def cgroup(self, cgroup: Cgroup) -> None:
         self._cgroup = cgroup
 
     @property
@@ -59,14 +61,14 @@ class Container:
         """
         return self.unprivileged and self.config.new_namespace("user")
 
-    def prepare(self, points: "frozenset[str]" = extras.POINTS) -> None:
+    def prepare(self, points: frozenset[str] = extras.POINTS) -> None:
         """Load and compile all that is needed at `points`, before init is cloned from this process.
 
         After pivot_root nothing can be loaded any more. Raises ConfigError, MinirunError.
         """
         self.extras = extras.load(self, points)
 
-    def layer_paths(self) -> "list[str]":
+    def layer_paths(self) -> list[str]:
         """Return the layers' paths as init sees them: in a user namespace, id-mapped mounts."""
         if "user" not in self.config.namespaces or self.unprivileged:
             return self.config.layers  # a user's own images have the right owner as they are
@@ -82,7 +84,7 @@ class Container:
             return
         events.open_log(path, self.id, brief=word == "stages")
 
-    def save(self, **changes: "Any") -> None:
+    def save(self, **changes: Any) -> None:
         """Change the record and write it. Raises OSError."""
         self.record.update(changes)
         state.save(self.directory, self.record)
@@ -107,7 +109,7 @@ class Container:
         finally:
             os.close(fd)
 
-    def oci_state(self, status: str) -> "dict[str, Any]":
+    def oci_state(self, status: str) -> dict[str, Any]:
         """The state document that hooks read on their standard input."""
         return {
             "ociVersion": state.OCI_VERSION, "id": self.id, "status": status,

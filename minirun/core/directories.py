@@ -11,6 +11,8 @@ makes ROOT/ID and fills it: what a killed runc leaves there is an empty director
 owner is unknown.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import time
@@ -44,7 +46,7 @@ def give_name(path: str, directory: str) -> None:
         raise
 
 
-def remove(root: str, container_id: str, clear: "Callable[[int], None] | None" = None) -> None:
+def remove(root: str, container_id: str, clear: Callable[[int], None] | None = None) -> None:
     """Remove a container's directory, the record last. Do nothing if it does not exist.
 
     Several processes may call this at once: the first one works, the others wait for it. `clear`

@@ -4,6 +4,8 @@ A module of its own, since `start`, `kill` and `delete`, which an engine calls f
 need none of the stages; what only one of them needs is imported there.
 """
 
+from __future__ import annotations
+
 import _signal  # the C half: signal itself imports enum, 3 ms
 import os
 import select
@@ -28,7 +30,7 @@ UNNOTED_ENDS = 2.0
 
 
 def start(
-    container: Container, channel: Channel, on_running: "Callable[[], None] | None" = None
+    container: Container, channel: Channel, on_running: Callable[[], None] | None = None
 ) -> None:
     """Let init become the container's command, and make sure that it did; call `on_running` then.
 
@@ -55,7 +57,7 @@ def start(
         _poststart(container, rows)
 
 
-def _poststart(container: Container, rows: "list[dict[str, Any]]") -> None:
+def _poststart(container: Container, rows: list[dict[str, Any]]) -> None:
     """Run the poststart hooks. Raises HookError, and the container is gone then."""
     from minirun.core import hooks
 
@@ -80,7 +82,7 @@ def _start_failure(answer: bytes) -> MinirunError:
     return error
 
 
-def kill(record: "dict[str, Any]", number: int) -> None:
+def kill(record: dict[str, Any], number: int) -> None:
     """Send a signal to the container's init. Raises StateError if none runs."""
     if record["status"] not in (state.CREATED, state.RUNNING, state.PAUSED):
         raise StateError("container not running")
@@ -163,7 +165,7 @@ def clear_cgroup(container: Container) -> None:
             extras.function("clear_cgroup")(container.cgroup, PATIENCE)
 
 
-def reap(init: "dict[str, Any] | None") -> None:
+def reap(init: dict[str, Any] | None) -> None:
     """Collect a killed init if it is our child; else wait until it is gone."""
     if not init:
         return
@@ -173,14 +175,14 @@ def reap(init: "dict[str, Any] | None") -> None:
         _is_gone(init)
 
 
-def await_supervisor(supervisor: "dict[str, Any]") -> None:
+def await_supervisor(supervisor: dict[str, Any]) -> None:
     """Wait for the container's supervisor, if it is another process; kill it after PATIENCE."""
     if supervisor["pid"] != os.getpid() and not _is_gone(supervisor):
         os.kill(supervisor["pid"], SIGKILL)
         _is_gone(supervisor)
 
 
-def _is_gone(process: "dict[str, Any]") -> bool:
+def _is_gone(process: dict[str, Any]) -> bool:
     """Wait until a process has ended, for PATIENCE at most; return True if it has."""
     deadline = time.monotonic() + PATIENCE
     while state.is_alive(process):

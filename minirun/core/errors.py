@@ -12,6 +12,8 @@
 Texts are lower-case, without a full stop, and name the culprit; the hint says what to do.
 """
 
+from __future__ import annotations
+
 import errno as _errno
 import os
 
@@ -26,7 +28,7 @@ class MinirunError(Exception):
 
     status = 125
 
-    def __init__(self, text: str, hint: str = "", status: "int | None" = None) -> None:
+    def __init__(self, text: str, hint: str = "", status: int | None = None) -> None:
         super().__init__(text)
         self.hint = hint
         if status is not None:

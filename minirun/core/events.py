@@ -12,6 +12,8 @@ execve, which does not return, right before.
 This module is a leaf: it imports nothing of minirun.
 """
 
+from __future__ import annotations
+
 import os
 import time
 from _json import encode_basestring_ascii, make_encoder
@@ -24,12 +26,12 @@ if TYPE_CHECKING:
 now = time.monotonic_ns
 
 _encode = make_encoder(None, str, encode_basestring_ascii, None, ":", ",", False, False, True)
-_logs: "list[int]" = []
+_logs: list[int] = []
 _id, _stage, _actor, _pid = "", 0, "runtime", 0
 _mark, _brief = "", False
-gatekeeper: "Callable[[int, str], None] | None" = None
+gatekeeper: Callable[[int, str], None] | None = None
 """Called at every stage boundary when a viewer steps through the run (see minirun.core.gates)."""
-observer: "Callable[[str, str, dict[str, Any]], None] | None" = None
+observer: Callable[[str, str, dict[str, Any]], None] | None = None
 """Called with kind, name, arguments after every event when a viewer steps from call to call."""
 
 
@@ -62,7 +64,7 @@ def to_pipe(fd: int) -> None:
         _logs.append(fd)
 
 
-def log_fds() -> "tuple[int, ...]":
+def log_fds() -> tuple[int, ...]:
     """Return the descriptors that the log is written to, for a caller that closes all others."""
     return tuple(_logs)
 
@@ -80,8 +82,8 @@ def mark(word: str) -> None:
 
 
 def emit(
-    kind: str, name: str, args: "dict[str, Any] | None" = None, *, ret: "int | None" = 0,
-    errno: "str | None" = None, start: int = 0, why: str = "",
+    kind: str, name: str, args: dict[str, Any] | None = None, *, ret: int | None = 0,
+    errno: str | None = None, start: int = 0, why: str = "",
 ) -> None:  # fmt: skip
     """Write one event, to every open log. `errno` is a name (ENOENT).
 
@@ -120,7 +122,7 @@ class stage:
         self.name = name
         self.why = why
 
-    def __enter__(self) -> "stage":
+    def __enter__(self) -> stage:
         global _stage, _actor
         _stage, _actor = self.number, self.actor
         self.started = now()
@@ -129,7 +131,7 @@ class stage:
             gatekeeper(self.number, "begin")
         return self
 
-    def __exit__(self, kind: object, error: "BaseException | None", trace: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             self.end()
         else:

@@ -11,6 +11,8 @@ type user a config.json has linux.namespaces.type=user. A name that begins with 
 caller, or (--host-mounts) what :func:`load` sees that config.json lacks.
 """
 
+from __future__ import annotations
+
 from minirun.core.choices import OTHER_VENDORS
 
 TYPE_CHECKING = False
@@ -35,7 +37,7 @@ _HIDE = ("minirun.oci.mounts.hide.Hide", ("hide", "after_hiding"))
 _LIMITS = ("minirun.oci.tuning.limits.Limits", ("from_outside", "limit"))
 _TUNING = ("minirun.oci.tuning.tuning.Tuning", ("limit",))
 
-TABLE: "tuple[tuple[str, str, tuple[str, ...]], ...]" = (
+TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("--host-mounts", f"{_HOST_MOUNTS}.HostNamespace", ("clone", "isolate", "change_root")),
     ("linux.namespaces.path", *_NAMED), ("linux.namespaces.type=time", *_NAMED),
     ("linux.namespaces.type=user", "minirun.oci.namespaces.userns.IdMaps",
@@ -71,15 +73,15 @@ class Extra:
     A method that a module leaves out does nothing. Each may raise MinirunError, OSError.
     """
 
-    def __init__(self, container: "Container") -> None:
+    def __init__(self, container: Container) -> None:
         self.container = container
         self.config = container.config
 
-    def clone(self, flags: int) -> "tuple[int, int] | None":
+    def clone(self, flags: int) -> tuple[int, int] | None:
         """Stage 1, runtime, right before clone: or in place of it, and then return (pid, pidfd)."""
         return None
 
-    def from_outside(self, init: "Init") -> None:
+    def from_outside(self, init: Init) -> None:
         """Stage 1, runtime, after clone: do for init what it cannot do for itself."""
 
     def isolate(self) -> bool:
@@ -89,35 +91,35 @@ class Extra:
     def inside(self) -> None:
         """Stage 1, init: called when it is in its new namespaces, and root there."""
 
-    def mounts(self) -> "Plan":
+    def mounts(self) -> Plan:
         """Stage 1, runtime, before clone: return what init will mount before it makes nodes."""
         return ()
 
-    def nodes(self) -> "Plan":
+    def nodes(self) -> Plan:
         """Stage 1, runtime, before clone: return the device nodes that init will make."""
         return ()
 
-    def receive(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
+    def receive(self, channel: Channel, pid: int, pidfd: int, status: str) -> None:
         """Stage 7, runtime: take what process `pid` passes on while it becomes the command."""
 
-    def before_pivot(self, root: "Root") -> None:
+    def before_pivot(self, root: Root) -> None:
         """After stage 2, init, while hooks run: read the image's files; / is the host's still."""
 
-    def connect(self, root: "Root", console: "Console", *, console_node: bool) -> bool:
+    def connect(self, root: Root, console: Console, *, console_node: bool) -> bool:
         """Stage 7, init: make the command's streams 0 to 2. Return True if it did."""
         return False
 
     def lead_session(self) -> None:
         """Stage 7, init: called when it leads a new session."""
 
-    def change_root(self, root: "Root") -> bool:
+    def change_root(self, root: Root) -> bool:
         """Stage 7, init: make `root` the root without pivot_root. Return True if it did."""
         return False
 
     def after_pivot(self) -> None:
         """Stage 7, init: called when the container's root is /, before anything in it is hidden."""
 
-    def hide(self) -> "Plan":
+    def hide(self) -> Plan:
         """Stage 7, init: what is made read-only, and what is hidden."""
         return ()
 
@@ -127,17 +129,17 @@ class Extra:
     def limit(self) -> None:
         """Stage 7, init, still with all privileges: set what a process can set for itself alone."""
 
-    def groups(self) -> "Sequence[int]":
+    def groups(self) -> Sequence[int]:
         """Stage 7, init: the groups that its user joins besides those of config.json."""
         return ()
 
-    def before_user(self, channel: "Channel") -> None:
+    def before_user(self, channel: Channel) -> None:
         """Stage 7, init: called while it still has all privileges."""
 
-    def after_user(self, channel: "Channel") -> None:
+    def after_user(self, channel: Channel) -> None:
         """Stage 7, init: called when it is the container's user, with its capabilities."""
 
-    def while_waiting(self, poll: "select.poll") -> None:
+    def while_waiting(self, poll: select.poll) -> None:
         """Stage 7, init, at exec.fifo: serve what has come, and let `poll` wake it for more."""
 
     def before_exec(self) -> None:
@@ -147,7 +149,7 @@ class Extra:
 POINTS = frozenset(name for name in vars(Extra) if not name.startswith("_"))
 
 
-def load(container: "Container", points: "frozenset[str]" = POINTS) -> "dict[str, Extra]":
+def load(container: Container, points: frozenset[str] = POINTS) -> dict[str, Extra]:
     """Return what this container needs beyond the core at `points`, by the name in the table.
 
     Raises MinirunError, OSError.
@@ -167,7 +169,7 @@ def load(container: "Container", points: "frozenset[str]" = POINTS) -> "dict[str
     return extras
 
 
-def _has(value: "Any", names: "list[str]") -> bool:
+def _has(value: Any, names: list[str]) -> bool:
     """Return True if the property `names` is below `value`, and is neither empty nor false."""
     if isinstance(value, list):
         return any(_has(member, names) for member in value)
@@ -198,17 +200,17 @@ FUNCTIONS = {
 """Functions of outer rings, called by name: name → path."""
 
 
-def function(name: str) -> "Any":
+def function(name: str) -> Any:
     """Return the function that has this name in FUNCTIONS; its module is imported now."""
     return _imported(FUNCTIONS[name])
 
 
-def _imported(path: str) -> "Any":
+def _imported(path: str) -> Any:
     module, _, name = path.rpartition(".")
     return getattr(__import__(module, fromlist=[name]), name)
 
 
-def gpu_vendor(config: "Config") -> str:
+def gpu_vendor(config: Config) -> str:
     """Return the vendor, other than NVIDIA, whose GPUs this container gets; "" for none."""
     if config.choices.gpu_driver not in OTHER_VENDORS:
         return ""
@@ -217,7 +219,7 @@ def gpu_vendor(config: "Config") -> str:
     return variables.vendor(config)
 
 
-def gpu_arguments(config: "Config", state: "dict[str, Any]") -> "list[str] | None":
+def gpu_arguments(config: Config, state: dict[str, Any]) -> list[str] | None:
     """Stage 4: return what nvidia-container-cli is to be called with; None if no GPU is asked for.
 
     Raises GPUError, ConfigError.

@@ -8,6 +8,8 @@ Runtime and init sometimes work at the same time. So the process at the gate hol
 (fcntl(2), "Advisory record locking": it ends with its process), and one byte lets one process pass.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import select
@@ -26,7 +28,7 @@ _KINDS_HELD = ("syscall", "exec", "message", "note")
 class Gates:
     """The list of boundaries to stop at, and the FIFO to wait on."""
 
-    def __init__(self, directory: str, stops: "tuple[str, ...]") -> None:
+    def __init__(self, directory: str, stops: tuple[str, ...]) -> None:
         unknown = [stop for stop in stops if stop not in (*BOUNDARIES, EVERY_EVENT)]
         if unknown:
             raise UsageError(f"unknown gate {unknown[0]!r}", "1:begin, 1:end, … 7:end, or syscall")
@@ -46,12 +48,12 @@ class Gates:
         if f"{stage}:{edge}" in self.stops:
             self._wait(f"{stage}:{edge}", {})
 
-    def wait_after(self, kind: str, name: str, args: "dict[str, object]") -> None:
+    def wait_after(self, kind: str, name: str, args: dict[str, object]) -> None:
         """Wait after an event of a kind at which --step=syscall stops."""
         if kind in _KINDS_HELD:
             self._wait(EVERY_EVENT, {"after": name})
 
-    def _wait(self, name: str, args: "dict[str, str]") -> None:
+    def _wait(self, name: str, args: dict[str, str]) -> None:
         fcntl.lockf(self.fd, fcntl.LOCK_EX)
         try:
             events.emit("gate", name, args, why="waiting until a viewer opens this gate")

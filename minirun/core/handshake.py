@@ -23,6 +23,8 @@ If a side dies, its end of a FIFO closes, and the other side reads the end of fi
 forever. The real runc's messages go over a socketpair; its one FIFO is exec.fifo, for `start`.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import stat
@@ -167,7 +169,7 @@ def make_fifos(directory: str) -> None:
         files.mknodat(-100, f"{directory}/{name}", stat.S_IFIFO | 0o600, why=why)
 
 
-def _open_both(path: str) -> "tuple[int, int]":
+def _open_both(path: str) -> tuple[int, int]:
     """Open a FIFO's reading end (which would wait for a writer), then its writing end."""
     read_fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     write_fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)

@@ -6,6 +6,8 @@ as its working directory (createContainer: the root filesystem; startContainer: 
 process group of its own that is killed as a whole when its time is up.
 """
 
+from __future__ import annotations
+
 import _signal  # the C half: signal itself costs 0.7 ms
 import os
 import select
@@ -31,13 +33,13 @@ _SIGKILL = 9
 _LONGEST_POLL = 2**31 - 1  # milliseconds, an int
 
 
-def run_all(hooks: "list[Json]", kind: str, state: "Json", cwd: str, inside: "Steps" = ()) -> None:
+def run_all(hooks: list[Json], kind: str, state: Json, cwd: str, inside: Steps = ()) -> None:
     """Run the hooks of one kind in order. Raises HookError at the first that fails."""
     for index, hook in enumerate(hooks):
         run(kind, index, hook, state, cwd, inside)
 
 
-def run(kind: str, index: int, hook: "Json", state: "Json", cwd: str, inside: "Steps" = ()) -> None:
+def run(kind: str, index: int, hook: Json, state: Json, cwd: str, inside: Steps = ()) -> None:
     """Run one hook and wait for it. Raises HookError, in runc's words, with the end of its output.
 
     `inside`: for a hook after pivot_root, the steps before execve, the same as init's. The hook's
@@ -64,9 +66,7 @@ def ending(status: int) -> str:
     return signal.lower() or f"exit status {status}"
 
 
-def clone(
-    main: "Callable[[int, int], NoReturn]", timeout: "int | None", *, why: str
-) -> "HookProcess":
+def clone(main: Callable[[int, int], NoReturn], timeout: int | None, *, why: str) -> HookProcess:
     """Clone a process that calls `main` with its ends of two pipes: the state, and its output.
 
     It gets `timeout` seconds, counted from :meth:`HookProcess.converse` on; None: no limit.
@@ -84,7 +84,7 @@ def clone(
     return HookProcess(pid, pidfd, (input_fd, output_fd), timeout)
 
 
-def _become(hook: "Json", cwd: str, stdin: int, stdout: int, inside: "Steps") -> "NoReturn":
+def _become(hook: Json, cwd: str, stdin: int, stdout: int, inside: Steps) -> NoReturn:
     """In the child: turn into the hook's program. Never returns."""
     try:
         os.setpgid(0, 0)
@@ -112,9 +112,7 @@ def _become(hook: "Json", cwd: str, stdin: int, stdout: int, inside: "Steps") ->
 class HookProcess:
     """A hook that runs, and the runtime's ends of its pipes."""
 
-    def __init__(
-        self, pid: int, pidfd: int, pipes: "tuple[int, int]", timeout: "int | None"
-    ) -> None:
+    def __init__(self, pid: int, pidfd: int, pipes: tuple[int, int], timeout: int | None) -> None:
         self.pid = pid
         """0 when it has ended."""
         self.pidfd = pidfd
@@ -123,7 +121,7 @@ class HookProcess:
         self.output = b""
         """The last _LIMIT bytes that it wrote."""
 
-    def converse(self, state: "Json", name: str) -> int:
+    def converse(self, state: Json, name: str) -> int:
         """Send `state`, read the output until the hook ends; the caller calls :meth:`close` then.
 
         Return its exit status, -n for signal n. Writing and reading alternate: a hook may write

@@ -6,6 +6,8 @@ with the same results as :func:`json.loads` and :func:`json.dumps` (a test compa
 All that a start does not need uses :mod:`json`.
 """
 
+from __future__ import annotations
+
 from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 
 TYPE_CHECKING = False
@@ -23,7 +25,7 @@ class _Context:
     object_pairs_hook = None
     parse_float = float
     parse_int = int
-    memo: "dict[str, str]" = {}
+    memo: dict[str, str] = {}
 
     @staticmethod
     def parse_constant(name: str) -> float:
@@ -35,7 +37,7 @@ class JSONError(ValueError):
     """A text that is not one JSON value; says at which character."""
 
 
-def loads(text: str) -> "Any":
+def loads(text: str) -> Any:
     """Return the value that `text` holds.
 
     Raises JSONError for anything that is not exactly one JSON value.
@@ -66,7 +68,7 @@ def _refuse(value: object) -> None:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def _pretty(value: "Any", step: str, line: str) -> str:
+def _pretty(value: Any, step: str, line: str) -> str:
     inner = line + step
     if isinstance(value, dict) and value:
         rows = [f"{encode_basestring(k)}: {_pretty(v, step, inner)}" for k, v in value.items()]

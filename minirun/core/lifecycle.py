@@ -8,6 +8,8 @@
 Whichever command is killed, `gc` and `delete --force` finish its work from state.json.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import events, handshake, places
@@ -58,9 +60,7 @@ def create(container: Container) -> Init:
     return init
 
 
-def _reason(
-    container: Container, init: "Init | None", error: "MinirunError | OSError"
-) -> MinirunError:
+def _reason(container: Container, init: Init | None, error: MinirunError | OSError) -> MinirunError:
     """Return `error` as a MinirunError; if a signal killed init, an error that says so instead."""
     failure = from_os(error) if isinstance(error, OSError) else error
     if not init:
@@ -78,7 +78,7 @@ def _reason(
     return MinirunError(f"init was killed by signal {end.si_status}", hint)
 
 
-def run_init(container: Container, plan: "Plan", channel: Channel) -> "NoReturn":
+def run_init(container: Container, plan: Plan, channel: Channel) -> NoReturn:
     """All that init does, in the child that clone made. Never returns."""
     try:
         path = f"{container.directory}/{places.EXEC}"

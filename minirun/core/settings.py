@@ -3,6 +3,8 @@
 It needs no Linux: commands that only read files (`replay`, `timeline FILE`) run without it.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.choices import DEFAULTS, Choices
@@ -42,7 +44,7 @@ class Settings(Record):
     debug: bool = False
     log: str = ""
     log_format: str = "text"
-    gates: "tuple[str, ...]" = ()
+    gates: tuple[str, ...] = ()
     systemd_cgroup: bool = False
     rootless: str = "auto"
     root_is_named: bool = False

@@ -7,6 +7,8 @@ command leaves is named in it, and `gc` and `delete --force` finish from it.
 A process is remembered by pid, start time and boot: so one with a reused pid is not taken for it.
 """
 
+from __future__ import annotations
+
 import os
 import time
 
@@ -41,7 +43,7 @@ def is_id(text: str) -> bool:
     return bool(text) and set(text) <= _SAFE and text[0] != "." and len(text) <= 1024
 
 
-def timestamp(when: "float | None" = None) -> str:
+def timestamp(when: float | None = None) -> str:
     """Return a time (seconds since the epoch; now by default) as RFC 3339 in UTC."""
     seconds = time.time() if when is None else when
     fraction = int(seconds % 1 * 1_000_000_000)
@@ -66,12 +68,12 @@ def boot_id() -> str:
     return read_text("/proc/sys/kernel/random/boot_id").strip()
 
 
-def identity(pid: int) -> "dict[str, Any]":
+def identity(pid: int) -> dict[str, Any]:
     """Return what distinguishes process `pid` from a later one with the same number."""
     return {"pid": pid, "start": start_time(pid), "boot": boot_id()}
 
 
-def is_alive(process: "dict[str, Any] | None") -> bool:
+def is_alive(process: dict[str, Any] | None) -> bool:
     """Return True if the process that :func:`identity` described still runs."""
     if not process or not process["pid"]:
         return False
@@ -79,12 +81,12 @@ def is_alive(process: "dict[str, Any] | None") -> bool:
     return started != 0 and started == process["start"] and boot_id() == process["boot"]
 
 
-def save(directory: str, record: "dict[str, Any]") -> None:
+def save(directory: str, record: dict[str, Any]) -> None:
     """Write state.json. Raises OSError."""
     take_next(directory, write_next(directory, record))
 
 
-def write_next(directory: str, record: "dict[str, Any]") -> str:
+def write_next(directory: str, record: dict[str, Any]) -> str:
     """Write what state.json will say, beside it; return its path. Raises OSError."""
     path = f"{directory}/{places.NEXT_STATE}{os.getpid()}"
     _write_or_remove(path, jsonlite.dumps(record))
@@ -128,7 +130,7 @@ def write(path: str, text: str) -> None:
         os.close(fd)
 
 
-def load(root: str, container_id: str) -> "dict[str, Any]":
+def load(root: str, container_id: str) -> dict[str, Any]:
     """Return the record of a container, its status brought up to date.
 
     Raises StateError, of the kinds in minirun.core.state_file; OSError.
@@ -145,7 +147,7 @@ def no_such_container(container_id: str) -> StateError:
     return StateError(f"container {container_id!r} does not exist", "minirun ps -a lists all")
 
 
-def refresh(record: "dict[str, Any]") -> "dict[str, Any]":
+def refresh(record: dict[str, Any]) -> dict[str, Any]:
     """Bring a record's status up to date with the processes that it names."""
     holder = record["supervisor"] if record["status"] == CREATING else record["init"]
     if record["status"] != STOPPED and not is_alive(holder):
@@ -160,7 +162,7 @@ def refresh(record: "dict[str, Any]") -> "dict[str, Any]":
     return record
 
 
-def is_frozen(cgroup: "dict[str, Any] | None") -> bool:
+def is_frozen(cgroup: dict[str, Any] | None) -> bool:
     """Return True if the cgroup of a record is frozen: by `pause`, or by any other tool."""
     if not cgroup:
         return False
@@ -187,7 +189,7 @@ def read_bytes(path: str) -> bytes:
         os.close(fd)
 
 
-def names(root: str) -> "list[str]":
+def names(root: str) -> list[str]:
     """Return the ids of all containers below a state root, in order."""
     try:
         found = os.listdir(root)
@@ -196,7 +198,7 @@ def names(root: str) -> "list[str]":
     return sorted(name for name in found if not name.startswith("."))
 
 
-def public(record: "dict[str, Any]") -> "dict[str, Any]":
+def public(record: dict[str, Any]) -> dict[str, Any]:
     """Return the state as the runtime-spec has it (runtime.md, "State"), with runc's additions."""
     keys = ("ociVersion", "id", "pid", "status", "bundle", "rootfs", "created", "annotations")
     return {key: record[key] for key in keys} | {"owner": ""}

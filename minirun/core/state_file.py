@@ -7,6 +7,8 @@ that a command reads of the right type and size. runc's and crun's containers li
 roots at times, and runc has a state.json too, of other fields.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -42,7 +44,7 @@ class ForeignDirectory(StateError):
         self.reason = reason
 
 
-def read(directory: str) -> "dict[str, Any]":
+def read(directory: str) -> dict[str, Any]:
     """Return the record in a container's directory.
 
     Raises DamagedRecord, ForeignDirectory; FileNotFoundError if there is no such directory.
@@ -74,9 +76,9 @@ def _not_own(found: os.stat_result) -> str:
     return "other users may write to it" if found.st_mode & 0o022 else ""
 
 
-def _read(fd: int, directory: str) -> "dict[str, Any]":
+def _read(fd: int, directory: str) -> dict[str, Any]:
     try:
-        value: "dict[str, Any]" = jsonlite.loads(read_file(fd, places.STATE).decode())
+        value: dict[str, Any] = jsonlite.loads(read_file(fd, places.STATE).decode())
         if isinstance(value, dict) and value and not any(key in value for key in _OWN_KEYS):
             raise ForeignDirectory(directory, f"{places.STATE} is another program's")
         extras.function("check_record")(value, directory)

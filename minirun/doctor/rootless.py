@@ -4,6 +4,8 @@ Root tries it as user 65534 (nobody), who has no privilege and no grant; any oth
 So the report tells root what the users of the machine will meet.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 
@@ -160,7 +162,7 @@ _ADVICE = {"gpu": "a real GPU needs NVIDIA's driver; SIMULATED ones need root"}
 _NEEDED = ("user namespace", "overlay by a user", "file systems", "devices")
 
 
-def for_user(table: "tuple[Ability, ...]") -> "tuple[Ability, ...]":
+def for_user(table: tuple[Ability, ...]) -> tuple[Ability, ...]:
     """Return what a user without root needs and can use, out of root's `table` and from here."""
     rows = []
     for row in table:

@@ -10,6 +10,8 @@ The rules in force are version 1's devices.list, or version 2's program if it is
 Another program cannot be read: then config.json's own rules count.
 """
 
+from __future__ import annotations
+
 from minirun.cgroups.reading import access
 from minirun.cgroups.rules import parse_rules
 from minirun.core import jsonlite, places, state
@@ -37,14 +39,14 @@ class ContainerNode(Record):
     """A character device that a container was given; `path` is empty if only a rule names it."""
 
     path: str
-    numbers: "Numbers"
+    numbers: Numbers
     given: str
     """The access that config.json gives, or the rule that names it: out of "rwm"."""
     access: str
     """What the rules in force allow."""
 
 
-def nodes(container: Container) -> "list[ContainerNode]":
+def nodes(container: Container) -> list[ContainerNode]:
     """Return the devices that config.json lists, and those that a rule in force names."""
     config = container.config
     asked = parse_rules(config.resources.get("devices") or [])
@@ -52,7 +54,7 @@ def nodes(container: Container) -> "list[ContainerNode]":
         rules = container.cgroup.effective_device_rules()
     except (MinirunError, OSError, KeyError, ValueError):
         rules = asked
-    paths: "dict[Numbers, str]" = {}
+    paths: dict[Numbers, str] = {}
     for rule in rules:
         if rule.allow and rule.kind == "c" and rule.major is not None and rule.minor is not None:
             paths[rule.major, rule.minor] = ""
@@ -69,10 +71,10 @@ def nodes(container: Container) -> "list[ContainerNode]":
 
 
 def gpus(
-    hosts: "list[tuple[str, Inventory | vendors.Cards]]", numbers: "frozenset[Numbers]"
-) -> "list[tuple[str, GivenGpu]]":
+    hosts: list[tuple[str, Inventory | vendors.Cards]], numbers: frozenset[Numbers]
+) -> list[tuple[str, GivenGpu]]:
     """Return (driver, GPU) of the hosts' GPUs that these nodes belong to."""
-    found: "list[tuple[str, GivenGpu]]" = []
+    found: list[tuple[str, GivenGpu]] = []
     for driver, host in hosts:
         if isinstance(host, Inventory):
             found += [(driver, gpu) for gpu in planner.gpus_of_nodes(host, numbers)]
@@ -81,9 +83,9 @@ def gpus(
     return found
 
 
-def hosts(store: str) -> "list[tuple[str, Inventory | vendors.Cards]]":
+def hosts(store: str) -> list[tuple[str, Inventory | vendors.Cards]]:
     """Return driver and GPUs of what the host has; what does not work is left out."""
-    found: "list[tuple[str, Inventory | vendors.Cards]]" = []
+    found: list[tuple[str, Inventory | vendors.Cards]] = []
     driver = "nvidia" if driverroot.is_loaded("") else "simulated"
     try:
         found.append((driver, drivers.inventory(driver, store)))
@@ -92,12 +94,12 @@ def hosts(store: str) -> "list[tuple[str, Inventory | vendors.Cards]]":
     return found + [(vendor, vendors.find_cards(vendor)) for vendor in vendors.present_vendors()]
 
 
-def holders(settings: Settings, but: str = "") -> "list[Holder]":
+def holders(settings: Settings, but: str = "") -> list[Holder]:
     """Return the rows of all containers that run, but for the one whose directory is `but`.
 
     Raises GPUError, OSError.
     """
-    found: "list[Holder]" = []
+    found: list[Holder] = []
     machine = None
     for root in roots.known(settings):
         table = share.holders(root)
@@ -116,7 +118,7 @@ def holders(settings: Settings, but: str = "") -> "list[Holder]":
     return found
 
 
-def _unrecorded(settings: Settings, name: str) -> "tuple[str, frozenset[Numbers]]":
+def _unrecorded(settings: Settings, name: str) -> tuple[str, frozenset[Numbers]]:
     """Return when a container that runs was made, and its nodes that edits.json does not have."""
     try:
         container = existing.load(settings, name)
@@ -129,7 +131,7 @@ def _unrecorded(settings: Settings, name: str) -> "tuple[str, frozenset[Numbers]
     return "", frozenset()
 
 
-def recorded(container: Container) -> "set[Numbers]":
+def recorded(container: Container) -> set[Numbers]:
     """Return the nodes that stage 5, or `run` with CDI, has written down. Raises ValueError."""
     try:
         saved = jsonlite.loads(state.read_text(f"{container.directory}/{places.EDITS}"))

@@ -11,6 +11,8 @@ No part of the runtime-spec: each engine leaves annotations, or a way to place b
 podman and docker keep the names that they show to themselves: config.json has none of them.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.config import Config
@@ -23,7 +25,7 @@ _CRI = "io.kubernetes.cri."
 _CRIO = "io.kubernetes.cri-o."
 
 
-def origin(config: Config, container_id: str) -> "dict[str, str]":
+def origin(config: Config, container_id: str) -> dict[str, str]:
     """Return `engine`, and if they are known `name` and `image`, of a bundle's container."""
     notes = config.annotations
     found = {"engine": _engine(config, container_id)}

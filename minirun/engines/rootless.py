@@ -13,6 +13,8 @@ podman keeps its images below ~/.local/share.
 Imported only for a user without privileges.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.places import CONTAINERS, ROOT, STORE
@@ -22,7 +24,7 @@ _DIRECTORY = 4
 """S_IFDIR, as the upper four bits of a mode: inode(7)."""
 
 
-def places() -> "tuple[str, str]":
+def places() -> tuple[str, str]:
     """Return (store, state root) if neither is named.
 
     Below /var/lib for root. For a user the store is $XDG_DATA_HOME/minirun or

@@ -8,6 +8,8 @@ What the real stack does: runc's `spec --rootless` makes a config.json with the 
 runc refuses the same things. Imported only for such a user.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.config import Config
@@ -41,7 +43,7 @@ def check_home(root: str) -> None:
         raise UsageError("there is no $HOME to keep images and containers below", hint)
 
 
-def adapt(document: "dict[str, Any]") -> None:
+def adapt(document: dict[str, Any]) -> None:
     """Change the config.json of `run IMAGE`: a user namespace, and nothing that it cannot have.
 
     The device rules go: only root can have any, and without them the permissions of the host's
@@ -57,7 +59,7 @@ def adapt(document: "dict[str, Any]") -> None:
         row["options"] = [word for word in row["options"] if _is_mapped(word, *maps)]
 
 
-def _is_mapped(option: str, uids: "IdMapRows", gids: "IdMapRows") -> bool:
+def _is_mapped(option: str, uids: IdMapRows, gids: IdMapRows) -> bool:
     """Return True if the owner in a mount option, such as gid=5, is known in the container."""
     key, _, value = option.partition("=")
     rows = {"uid": uids, "gid": gids}.get(key)
@@ -111,9 +113,7 @@ def _check_maps(config: Config) -> None:
             raise ConfigError(f"config.json: linux.{key}: {text}", f"0:{own}:1, then others")
 
 
-def _check_user(
-    user: "dict[str, Any]", uids: "IdMapRows", gids: "IdMapRows", *, denied: bool
-) -> None:
+def _check_user(user: dict[str, Any], uids: IdMapRows, gids: IdMapRows, *, denied: bool) -> None:
     """Refuse users and groups that the maps do not have."""
     where = "config.json: process.user"
     more = list(user.get("additionalGids") or [])
@@ -127,7 +127,7 @@ def _check_user(
             raise ConfigError(f"{where}.{key}: {text}", _MORE)
 
 
-def _check_mounts(rows: "list[dict[str, Any]]", uids: "IdMapRows", gids: "IdMapRows") -> None:
+def _check_mounts(rows: list[dict[str, Any]], uids: IdMapRows, gids: IdMapRows) -> None:
     """Refuse owners in mount options that the maps do not have: the kernel only says EINVAL."""
     for index, row in enumerate(rows):
         for word in row.get("options") or []:
@@ -138,6 +138,6 @@ def _check_mounts(rows: "list[dict[str, Any]]", uids: "IdMapRows", gids: "IdMapR
                 raise ConfigError(f"{where}: {text}", "minirun spec --rootless leaves it out")
 
 
-def _shown(rows: "IdMapRows") -> str:
+def _shown(rows: IdMapRows) -> str:
     ranges = [(row["containerID"], row["size"]) for row in rows]
     return ", ".join(str(a) if n == 1 else f"{a} to {a + n - 1}" for a, n in ranges)

@@ -11,6 +11,8 @@ named, by --root or $MINIRUN_ROOT, it alone counts. runc has nothing like it: it
 root.
 """
 
+from __future__ import annotations
+
 import os
 from binascii import crc32
 
@@ -86,7 +88,7 @@ def _drop_history(root: str) -> None:
         os.close(fd)
 
 
-def _read(folder: str) -> "dict[str, str]":
+def _read(folder: str) -> dict[str, str]:
     """Return entry → root, also for roots that are gone; nothing if it cannot be read."""
     found: dict[str, str] = {}
     try:
@@ -101,7 +103,7 @@ def _read(folder: str) -> "dict[str, str]":
     return found
 
 
-def known(settings: Settings) -> "list[str]":
+def known(settings: Settings) -> list[str]:
     """Return the roots to look at, the settings' own first.
 
     Left out are those that may not be read, and those that are gone, which are forgotten.
@@ -128,7 +130,7 @@ def _forget(entry: str) -> None:
         pass
 
 
-def locate(settings: Settings, name: str, *, only_made_up: bool = False) -> "tuple[Settings, str]":
+def locate(settings: Settings, name: str, *, only_made_up: bool = False) -> tuple[Settings, str]:
     """Return the settings for the root of the container that `name` means, and its whole id.
 
     `name` is an id, or the begin of one that no other container has; the settings' own root comes
@@ -162,7 +164,7 @@ def _is_made_up(container_id: str) -> bool:
     return len(container_id) in (12, 64) and set(container_id) <= set("0123456789abcdef")
 
 
-def _names(root: str) -> "list[str]":
+def _names(root: str) -> list[str]:
     """minirun's containers below a root, which may hold runc's too; none if it is closed."""
     try:
         return [name for name in state.names(root) if _has(root, name)]

@@ -10,6 +10,8 @@ The file: the length of the index in DIGITS digits; the index (marshal), which i
 version, and name → Entry; the code of each module (marshal).
 """
 
+from __future__ import annotations
+
 import fcntl
 import marshal
 import os
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     in bytes, where the code begins, counted from the end of the index, and its size in bytes."""
 
 DIGITS = 8
-_ModuleSpec: "Any" = type(sys.__spec__)  # importlib.machinery's; to import that takes 0.3 ms
+_ModuleSpec: Any = type(sys.__spec__)  # importlib.machinery's; to import that takes 0.3 ms
 
 
 class CodeFile:
@@ -39,12 +41,12 @@ class CodeFile:
             os.close(low)
         size = int(os.read(self.fd, DIGITS))
         self.base = DIGITS + size
-        self.index: "dict[str, Entry]"
+        self.index: dict[str, Entry]
         version, self.index = marshal.loads(os.read(self.fd, size))
         if version != sys.version:
             raise ValueError(f"{path}: code of Python {version}")
 
-    def find_spec(self, name: str, path: object, target: object = None) -> "Any":
+    def find_spec(self, name: str, path: object, target: object = None) -> Any:
         """Return the module's spec; None if it is not in the file, or its source has changed."""
         if name not in self.index:
             return None
@@ -65,7 +67,7 @@ class CodeFile:
         """Let the interpreter make the module: None means that."""
         return None  # noqa: RET501
 
-    def exec_module(self, module: "ModuleType") -> None:
+    def exec_module(self, module: ModuleType) -> None:
         """Run the module's code."""
         *_, start, size = self.index[module.__name__]
         exec(marshal.loads(os.pread(self.fd, size, self.base + start)), module.__dict__)

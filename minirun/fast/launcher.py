@@ -1,5 +1,7 @@
 """Writes the launcher: ``python -m minirun.fast.launcher .venv/bin/minirun`` (make setup)."""
 
+from __future__ import annotations
+
 import marshal
 import os
 import sys
@@ -47,7 +49,7 @@ def install(path: str) -> None:
 
 def compile_all(top: str, package: str) -> bytes:
     """Return the file of code of a package in the directory `top` (minirun.fast)."""
-    index: "dict[str, Entry]" = {}
+    index: dict[str, Entry] = {}
     body = b""
     for path in Path(top, package).rglob("*.py"):
         status = path.stat()

@@ -17,6 +17,8 @@ above the root inside without an error, but nvidia-container-cli refuses such an
 this.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -61,16 +63,16 @@ class Target(Record):
     """The root's path there."""
     ldconfig: int = -1
     """The host's program, opened outside; -1 for none."""
-    owner: "tuple[int, int]" = (0, 0)
+    owner: tuple[int, int] = (0, 0)
     """User and group of the container's root: ldconfig writes as these (minirun.gpu.owner)."""
-    entrance: "Entrance | None" = None
+    entrance: Entrance | None = None
     """Leads into the container's cgroups, for ldconfig; None: it stays in the caller's."""
-    cgroup: "Cgroup | DeviceCgroup | None" = None
+    cgroup: Cgroup | DeviceCgroup | None = None
     """The cgroup whose device rules are changed; None: no rule is changed."""
 
 
 def apply(
-    edits: "Edits", target: Target, before_step: "Callable[[Step | str], None]" = lambda _: None
+    edits: Edits, target: Target, before_step: Callable[[Step | str], None] = lambda _: None
 ) -> None:
     """Put `edits` into the container; `before_step` is called with each step.
 
@@ -103,7 +105,7 @@ def apply(
             owner.make_files_as(0, 0)
 
 
-def _execute(step: "Step", place: Place) -> None:
+def _execute(step: Step, place: Place) -> None:
     try:
         step.execute(place)
     except FileNotFoundError:  # a link to nothing: its target is made, inside the root
@@ -113,7 +115,7 @@ def _execute(step: "Step", place: Place) -> None:
         step._replace(path=path).execute(place)
 
 
-def enter(pid: int) -> "tuple[int, int]":
+def enter(pid: int) -> tuple[int, int]:
     """Move into the mount namespace of `pid`; return the owner, as :class:`Target` has it.
 
     Raises OSError.
@@ -131,11 +133,11 @@ def enter(pid: int) -> "tuple[int, int]":
 class Before:
     """A container's tree before its edits. Raises GPUError if a path of theirs leads outside."""
 
-    def __init__(self, target: Target, edits: "Edits") -> None:
+    def __init__(self, target: Target, edits: Edits) -> None:
         self.root = target.root
         self.rootfs = target.rootfs
         self.folders = edits.library_folders
-        self.seen: "Seen" = {}
+        self.seen: Seen = {}
         paths = (path for step in edits.steps for path in (os.path.dirname(step.path), step.path))
         for path in dict.fromkeys(paths):
             if resolve(self.root, path, self.seen)[1]:
@@ -145,9 +147,9 @@ class Before:
         self.files = self._replaceable()
         self.mounted = set(_mounted(self.rootfs))
 
-    def _replaceable(self) -> "dict[str, Symlink | WriteFile]":
+    def _replaceable(self) -> dict[str, Symlink | WriteFile]:
         """Return path → how to make it again, for what ldconfig may replace: links and caches."""
-        found: "dict[str, Symlink | WriteFile]" = {}
+        found: dict[str, Symlink | WriteFile] = {}
         for folder in self.folders:
             for name, target in _links(self.root, folder).items():
                 found[f"{folder}/{name}"] = Symlink(target, f"{folder}/{name}")
@@ -188,7 +190,7 @@ class Before:
             os.close(parent)
 
 
-def _try(path: str, work: "Callable[[Any], None]", argument: object) -> None:
+def _try(path: str, work: Callable[[Any], None], argument: object) -> None:
     """Do one part of the undoing; log an error of it, so that the other parts follow."""
     try:
         work(argument)
@@ -198,7 +200,7 @@ def _try(path: str, work: "Callable[[Any], None]", argument: object) -> None:
         events.emit("note", "not undone", {"path": path, "error": str(error)})
 
 
-def _mounted(rootfs: str) -> "list[tuple[int, str]]":
+def _mounted(rootfs: str) -> list[tuple[int, str]]:
     """Return (id, mount point) of what is mounted below `rootfs`."""
     base = f"{os.path.realpath(rootfs)}/"
     rows = [(mount.mount_id, mount.mount_point) for mount in mountinfo.read()]
@@ -209,7 +211,7 @@ def _unmount(path: str) -> None:
     mounts.umount2(path, mounts.MNT_DETACH | mounts.UMOUNT_NOFOLLOW, why="undone")
 
 
-def _links(root: OwnRoot, folder: str) -> "dict[str, str]":
+def _links(root: OwnRoot, folder: str) -> dict[str, str]:
     """Return name → target of the links to libraries in a folder; of none among host files."""
     try:
         fd = root.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -225,14 +227,14 @@ def _links(root: OwnRoot, folder: str) -> "dict[str, str]":
         os.close(fd)
 
 
-def resolve(root: Root, path: str, seen: "Seen") -> "tuple[str, bool]":
+def resolve(root: Root, path: str, seen: Seen) -> tuple[str, bool]:
     """Return (`path` without links, inside the root; whether a link on it passes above the root).
 
     What does not exist stays as it is. `seen` keeps what was looked at: many files have the same
     folders, and nothing changes between two calls with the same one.
     """
     above = False
-    at: "list[str]" = []
+    at: list[str] = []
     todo = _parts(path)
     links = 0
     while todo and links < _MOST_LINKS:
@@ -255,5 +257,5 @@ def resolve(root: Root, path: str, seen: "Seen") -> "tuple[str, bool]":
     return "/" + "/".join(at), above
 
 
-def _parts(path: str) -> "list[str]":
+def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]

@@ -12,6 +12,8 @@ As a hook under another engine, and with create --bundle, the environment is wha
 it is, and the real stack's rule holds (minirun.gpu.nvidia.hook.environment).
 """
 
+from __future__ import annotations
+
 from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
 from minirun.gpu.nvidia.hook import environment
@@ -20,8 +22,8 @@ from minirun.gpu.select import GpuSelector
 
 
 def requested_by_user(
-    image: str, image_env: "tuple[str, ...]", user_env: "tuple[str, ...]"
-) -> "tuple[GpuSelector | None, str]":
+    image: str, image_env: tuple[str, ...], user_env: tuple[str, ...]
+) -> tuple[GpuSelector | None, str]:
     """Return the GPUs that the user's environment names, and one line if only the image's does.
 
     `image` is its name. Raises GPUError where the user's asks for what it cannot.

@@ -5,6 +5,8 @@ installed elsewhere has absolute links, and they mean its own root, as with chro
 is the host's own. Which folder may be one: minirun.gpu.trusted.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -38,7 +40,7 @@ def open_source(root: str, source: str, flags: int = os.O_PATH) -> int:
     return open_file("", source, flags)
 
 
-def status(root: str, path: str, flags: int = 0) -> "os.stat_result | None":
+def status(root: str, path: str, flags: int = 0) -> os.stat_result | None:
     """Return what `path` is; None where nothing is there. With O_NOFOLLOW a link is itself."""
     try:
         fd = open_file(root, path, os.O_PATH | flags)
@@ -61,7 +63,7 @@ def is_dir(root: str, path: str) -> bool:
     return found is not None and stat.S_ISDIR(found.st_mode)
 
 
-def names(root: str, path: str) -> "list[str]":
+def names(root: str, path: str) -> list[str]:
     """Return the names in a folder, sorted; none where it is missing."""
     try:
         fd = open_file(root, path, os.O_RDONLY | os.O_DIRECTORY)
@@ -87,7 +89,7 @@ def read(root: str, path: str) -> bytes:
         os.close(fd)
 
 
-def facts(root: str, path: str) -> "dict[str, str]":
+def facts(root: str, path: str) -> dict[str, str]:
     """Return what the lines `NAME: value` of a file of the driver say. Raises OSError."""
     lines = read(root, path).decode(errors="replace").splitlines()
     rows = (line.partition(":") for line in lines)
@@ -111,7 +113,7 @@ def link(root: str, path: str) -> str:
         held.close()
 
 
-def link_target(root: Root, path: str) -> "str | None":
+def link_target(root: Root, path: str) -> str | None:
     """Return where the link `path` leads, "" for anything else; None if nothing is there."""
     try:
         fd = root.open(path, os.O_PATH | os.O_NOFOLLOW)

@@ -1,5 +1,7 @@
 """Which GPU driver this host has, or is to stand in for it, and what that one has to give."""
 
+from __future__ import annotations
+
 from minirun.core.choices import GPU_DRIVERS, OTHER_VENDORS
 from minirun.core.errors import UsageError
 from minirun.gpu import driverroot, simulated
@@ -30,7 +32,7 @@ def which_driver(driver: str, root: str = "", *, load_kmods: bool = False) -> st
         root = trusted.check(root)
     if load_kmods or driverroot.is_loaded(root):
         return "nvidia"
-    found: "list[str]" = []
+    found: list[str] = []
     if any(driverroot.is_dir(root, path) for path in _OTHERS):
         from minirun.gpu import vendors  # few hosts have one
 

@@ -7,6 +7,8 @@ the log, the cgroup and the lesson all follow that order, and the groups are rea
 Source: the Container Device Interface specification, "containerEdits".
 """
 
+from __future__ import annotations
+
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.record import Record
 from minirun.gpu.steps import BindMount, CompatLibrary, DeviceNode, Link
@@ -34,7 +36,7 @@ class GivenGpu(Record):
     vendor: str = ""
     """amd, intel or gaudi; empty for NVIDIA, and for the simulated driver."""
 
-    def as_json(self) -> "dict[str, Any]":
+    def as_json(self) -> dict[str, Any]:
         """Return its row in edits.json."""
         return {"index": self.name, "minor": self.minor, "uuid": self.uuid, "model": self.model}
 
@@ -42,13 +44,13 @@ class GivenGpu(Record):
 class Edits(Record):
     """All that one request adds to a container."""
 
-    steps: "tuple[Step, ...]" = ()
+    steps: tuple[Step, ...] = ()
     """In the order in which they are applied."""
-    env: "tuple[str, ...]" = ()
-    gpus: "tuple[GivenGpu, ...]" = ()
+    env: tuple[str, ...] = ()
+    gpus: tuple[GivenGpu, ...] = ()
     ldconfig: str = ""
     """The host's ldconfig to run in the container afterwards; empty for none."""
-    library_folders: "tuple[str, ...]" = ()
+    library_folders: tuple[str, ...] = ()
     """Folders of the container that it looks through for new libraries."""
     driver: str = ""
     driver_root: str = ""
@@ -57,31 +59,31 @@ class Edits(Record):
     """True if the driver is simulated: the nodes are real, but no driver serves them."""
     no_cgroups: bool = False
     """True if no rule is given: no-cgroups in config.toml of NVIDIA's toolkit."""
-    rules: "tuple[DeviceRule, ...]" = ()
+    rules: tuple[DeviceRule, ...] = ()
     """Rules of the cgroup for devices without a node of their own here: MIG configuration."""
-    hooks: "tuple[CdiHook, ...]" = ()
-    net_devices: "tuple[CdiNetDevice, ...]" = ()
-    intel_rdt: "dict[str, Any] | None" = None
+    hooks: tuple[CdiHook, ...] = ()
+    net_devices: tuple[CdiNetDevice, ...] = ()
+    intel_rdt: dict[str, Any] | None = None
     """linux.intelRdt, as config.json has it."""
-    groups: "tuple[int, ...]" = ()
+    groups: tuple[int, ...] = ()
     """CDI's additionalGids: the groups that may use the nodes."""
 
     @property
-    def device_nodes(self) -> "tuple[DeviceNode, ...]":
+    def device_nodes(self) -> tuple[DeviceNode, ...]:
         """CDI's deviceNodes."""
         return tuple(step for step in self.steps if isinstance(step, DeviceNode))
 
     @property
-    def mounts(self) -> "tuple[BindMount, ...]":
+    def mounts(self) -> tuple[BindMount, ...]:
         """CDI's mounts."""
         return tuple(step for step in self.steps if isinstance(step, BindMount))
 
     @property
-    def links(self) -> "tuple[Link, ...]":
+    def links(self) -> tuple[Link, ...]:
         """The symbolic links."""
         return tuple(step for step in self.steps if isinstance(step, Link))
 
-    def device_rules(self) -> "list[DeviceRule]":
+    def device_rules(self) -> list[DeviceRule]:
         """The cgroup's rules: exactly these nodes, by major and minor, never a whole major."""
         nodes = [
             DeviceRule(True, node.kind, node.major, node.minor, node.permissions)
@@ -89,7 +91,7 @@ class Edits(Record):
         ]
         return [*nodes, *self.rules] if self.rules else nodes
 
-    def as_json(self) -> "dict[str, Any]":
+    def as_json(self) -> dict[str, Any]:
         """What is written to the container's edits.json: CDI's names where CDI has one."""
         mounts = [
             {"hostPath": m.host_path, "containerPath": m.path, "options": list(m.options)}

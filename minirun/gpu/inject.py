@@ -5,6 +5,8 @@ Edits (nvidia.cli.planner, or vendors.plan) → put in, all or nothing (apply). 
 name does the same from outside: minirun.gpu.nvidia.cli.program.configure.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.common.own_root import OwnRoot
@@ -51,7 +53,7 @@ def _simulation(config: Config) -> str:
     return ""
 
 
-def put_in(container: Container, argv: "list[str]", pid: int) -> "Edits":
+def put_in(container: Container, argv: list[str], pid: int) -> Edits:
     """Do what `argv` asks for in the container whose init is `pid`; return the edits.
 
     This process is in init's mount namespace then. Raises GPUError, UsageError, OSError.
@@ -67,7 +69,7 @@ def put_in(container: Container, argv: "list[str]", pid: int) -> "Edits":
         raise error.explained(container.record, container.config.environment) from None
 
 
-def _volumes(container: Container) -> "tuple[str, ...]":
+def _volumes(container: Container) -> tuple[str, ...]:
     """Return the folders of the volumes that the image declares: they go with the container."""
     folder = f"{container.directory}/{places.VOLUMES}"
     try:
@@ -76,17 +78,17 @@ def _volumes(container: Container) -> "tuple[str, ...]":
         return ()
 
 
-def plan_edits(container: Container, argv: "list[str]", root: Root) -> "Edits":
+def plan_edits(container: Container, argv: list[str], root: Root) -> Edits:
     """Return what :func:`put_in` would do in the root filesystem `root`. Raises the same."""
     request = hook.read(argv)
     return _plan(_find_host(container, request), request, root)
 
 
-def _find_host(container: Container, request: "NvidiaRequest") -> "Inventory | Cards":
+def _find_host(container: Container, request: NvidiaRequest) -> Inventory | Cards:
     """Return what GPUs and driver files the host has. Raises GPUError, OSError."""
     config, store = container.config, container.settings.store
     if vendor := extras.gpu_vendor(config):
-        cards: "Cards" = _vendors().find_cards(vendor, config.choices.driver_root)
+        cards: Cards = _vendors().find_cards(vendor, config.choices.driver_root)
         return cards
     if is_simulated(config):
         return simulated.inventory(store, _simulation(config))
@@ -96,21 +98,21 @@ def _find_host(container: Container, request: "NvidiaRequest") -> "Inventory | C
     return host.find(options, request, config.choices)
 
 
-def _vendors() -> "ModuleType":
+def _vendors() -> ModuleType:
     from minirun.gpu import vendors  # few containers need it
 
     return vendors
 
 
 def configure(
-    request: "NvidiaRequest",
+    request: NvidiaRequest,
     *,
-    found: "Inventory | Cards",
+    found: Inventory | Cards,
     pid: int,
-    cgroup: "Cgroup | None",
-    before: "Callable[[Edits], None]" = lambda _: None,
-    own_folders: "tuple[str, ...]" = (),
-) -> "Edits":
+    cgroup: Cgroup | None,
+    before: Callable[[Edits], None] = lambda _: None,
+    own_folders: tuple[str, ...] = (),
+) -> Edits:
     """Plan the edits, and put them into the container of `pid`; return them.
 
     `found` is what the host has. Files of the host are opened before entering. `before` is
@@ -136,7 +138,7 @@ def configure(
     return edits
 
 
-def _plan(found: "Inventory | Cards", request: "NvidiaRequest", root: Root) -> "Edits":
+def _plan(found: Inventory | Cards, request: NvidiaRequest, root: Root) -> Edits:
     """Let the vendor's planner make the edits. Raises GPUError, OSError."""
     if isinstance(found, Inventory):
         return planner.plan(found, request, planner.find_library_places(root, request))

@@ -6,6 +6,8 @@ nodes, sockets and firmware. So does minirun (minirun.gpu.nvidia.cli.real). The 
 makes the same record; no code asks again which of the two it is, except to print SIMULATED.
 """
 
+from __future__ import annotations
+
 from minirun.core.record import Record
 
 
@@ -34,7 +36,7 @@ class Gpu(Record):
     model: str
     brand: str = ""
     arch: str = ""
-    migs: "tuple[Mig, ...]" = ()
+    migs: tuple[Mig, ...] = ()
     mig_enabled: bool = False
     """Whether it is split, if only into no MIG devices yet: as a whole it is of no use then."""
 
@@ -59,7 +61,7 @@ class HostFile(Record):
     path: str
     needs: str = ""
 
-    def is_needed(self, capabilities: "frozenset[str]") -> bool:
+    def is_needed(self, capabilities: frozenset[str]) -> bool:
         """Return True if one of these capabilities brings it."""
         return not self.needs or not capabilities.isdisjoint(self.needs.split())
 
@@ -79,13 +81,13 @@ class Inventory(Record):
     driver: str
     cuda: str
     root: str
-    gpus: "tuple[Gpu, ...]"
-    libraries: "tuple[HostFile, ...]"
-    libraries32: "tuple[HostFile, ...]"
-    binaries: "tuple[HostFile, ...]"
-    firmware: "tuple[HostFile, ...]"
-    sockets: "tuple[HostFile, ...]"
-    nodes: "tuple[ControlNode, ...]"
+    gpus: tuple[Gpu, ...]
+    libraries: tuple[HostFile, ...]
+    libraries32: tuple[HostFile, ...]
+    binaries: tuple[HostFile, ...]
+    firmware: tuple[HostFile, ...]
+    sockets: tuple[HostFile, ...]
+    nodes: tuple[ControlNode, ...]
     major: int
     """The major of the GPUs' nodes."""
     caps_major: int
@@ -95,10 +97,10 @@ class Inventory(Record):
     """The major of the IMEX channels' nodes; 0 where there is none."""
     dev_root: str = ""
     """Below which root the nodes are."""
-    store: "tuple[HostFile, ...]" = ()
+    store: tuple[HostFile, ...] = ()
     """WSL2: files that a container with a GPU gets at their own place. Its GPUs have no node."""
 
-    def why_no_gpu(self) -> "tuple[str, str]":
+    def why_no_gpu(self) -> tuple[str, str]:
         """Return what to say if it has no GPU at all, and a hint."""
         if self.simulated:
             return "the SIMULATED driver has no gpu", "MINIRUN_SIM=count=4 gives it four"

@@ -5,6 +5,8 @@ no file: EOVERFLOW. So mount points are made, and ldconfig writes, as the user t
 0 is mapped to: user_namespaces(7). The real nvidia-container-cli takes the owner of /proc/PID.
 """
 
+from __future__ import annotations
+
 from ctypes import c_uint
 
 from minirun.core import state
@@ -15,7 +17,7 @@ _setfsuid = libc.bind("setfsuid", c_uint)
 _setfsgid = libc.bind("setfsgid", c_uint)
 
 
-def enter(pid: int) -> "tuple[int, int]":
+def enter(pid: int) -> tuple[int, int]:
     """Return the host's uid and gid of the root of the container of `pid`. Raises OSError.
 
     A caller without privileges enters the user namespace, and becomes root in it: only from in

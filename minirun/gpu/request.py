@@ -5,6 +5,8 @@ read back from it (minirun.gpu.nvidia.hook), so that either side can be the real
 those of nvidia-container-cli's options.
 """
 
+from __future__ import annotations
+
 from minirun.core.choices import DEFAULTS, Choices
 from minirun.core.errors import GPUError
 from minirun.core.record import Record
@@ -38,7 +40,7 @@ class UnmetRequirement(GPUError):
         self.requirement = requirement
         """The whole expression, as the variable has it."""
 
-    def explained(self, record: "dict[str, Any]", env: "dict[str, str]") -> GPUError:
+    def explained(self, record: dict[str, Any], env: dict[str, str]) -> GPUError:
         """Return the error with the variable that makes the condition, whose it is, a way out."""
         names = [k for k, v in env.items() if k.startswith(REQUIRE) and v == self.requirement]
         name = names[0] if names else "CUDA_VERSION"
@@ -47,7 +49,7 @@ class UnmetRequirement(GPUError):
         return GPUError(str(self), hint)
 
 
-def source(record: "dict[str, Any]", name: str) -> str:
+def source(record: dict[str, Any], name: str) -> str:
     """Return whose a variable is: of the image, or of the caller; an engine does not say."""
     if not record.get("image"):
         return "of config.json"
@@ -59,14 +61,14 @@ def source(record: "dict[str, Any]", name: str) -> str:
 class NvidiaRequest(Record):
     """The options of `nvidia-container-cli configure`, and the global ones before it."""
 
-    devices: "tuple[str, ...]" = ()
+    devices: tuple[str, ...] = ()
     """Selectors: all, index, UUID, PCI id, G:M. None of them: driver files, but no GPU."""
-    capabilities: "tuple[str, ...]" = ()
+    capabilities: tuple[str, ...] = ()
     """Out of CAPABILITIES."""
-    requirements: "tuple[str, ...]" = ()
+    requirements: tuple[str, ...] = ()
     mig_config: str = ""
     mig_monitor: str = ""
-    imex_channels: "tuple[str, ...]" = ()
+    imex_channels: tuple[str, ...] = ()
     rootfs: str = ""
     pid: int = 0
     ldconfig: str = ""
@@ -96,7 +98,7 @@ class NvidiaRequest(Record):
 class GpuOptions(Record):
     """What the flags of `run` say of GPUs and CDI devices, in their words."""
 
-    gpus: "str | None" = None
+    gpus: str | None = None
     """--gpus; None if it is not given."""
     driver: str = ""
     driver_root: str = ""
@@ -105,16 +107,16 @@ class GpuOptions(Record):
     exclusive: bool = False
     """--gpu-exclusive, before the command."""
     mode: str = "legacy"
-    devices: "tuple[str, ...]" = ()
+    devices: tuple[str, ...] = ()
     """CDI devices of --device: vendor.com/class=name."""
-    spec_dirs: "tuple[str, ...]" = ()
-    annotations: "tuple[tuple[str, str], ...]" = ()
-    variables: "tuple[str, ...]" = ()
+    spec_dirs: tuple[str, ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+    variables: tuple[str, ...] = ()
     """--env-file and -e, with their values."""
     mapped: bool = False
     """The container is to have a user namespace."""
     image: str = ""
-    image_env: "tuple[str, ...]" = ()
+    image_env: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -135,7 +137,7 @@ class GpuOptions(Record):
         )
 
     @property
-    def of_image(self) -> "dict[str, list[str]]":
+    def of_image(self) -> dict[str, list[str]]:
         """For a record's `declared`: the image's variables about GPUs, but those that -e replaces.
 
         Empty if there is none.
@@ -150,11 +152,11 @@ class GpuOptions(Record):
 class RunGpus(Record):
     """What config.json, and the caller's choices, get for the GPUs of one container."""
 
-    env: "tuple[str, ...]" = ()
+    env: tuple[str, ...] = ()
     """The variables that NVIDIA's hook reads."""
-    hook: "dict[str, Any] | None" = None
-    cdi: "CdiEdits | None" = None
-    warnings: "tuple[str, ...]" = ()
+    hook: dict[str, Any] | None = None
+    cdi: CdiEdits | None = None
+    warnings: tuple[str, ...] = ()
     choices: Choices = DEFAULTS
-    groups: "tuple[int, ...]" = ()
+    groups: tuple[int, ...] = ()
     """Groups of the GPUs' nodes."""

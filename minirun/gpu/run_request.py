@@ -4,6 +4,8 @@ Three modes (--gpu-mode): legacy, the environment's variables, which stages 4 an
 hook, the same, and NVIDIA's own hook; cdi, the edits of CDI specs. Other vendors: vendor_request.
 """
 
+from __future__ import annotations
+
 from minirun.core.choices import OTHER_VENDORS
 from minirun.core.config import environment_of
 from minirun.core.errors import UsageError
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 _SIMULATED = "NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
 
 
-def resolve(asked: GpuOptions, settings: "Settings", container_id: str) -> RunGpus:
+def resolve(asked: GpuOptions, settings: Settings, container_id: str) -> RunGpus:
     """Return what config.json gets. GPUs that are chosen here (count=N) are reserved.
 
     Says on standard error what the user must know. Raises MinirunError, OSError.
@@ -63,7 +65,7 @@ def resolve(asked: GpuOptions, settings: "Settings", container_id: str) -> RunGp
     return found._replace(cdi=cdi, warnings=warnings)
 
 
-def _refuse_two_ways(asked: GpuOptions, kind: str, devices: "tuple[str, ...]") -> None:
+def _refuse_two_ways(asked: GpuOptions, kind: str, devices: tuple[str, ...]) -> None:
     """Raise UsageError if the GPUs of one vendor are asked for in two ways.
 
     NVIDIA's CDI files set NVIDIA_VISIBLE_DEVICES=void, so that its hook gives no GPU besides.
@@ -85,8 +87,8 @@ def _may_be_of_other_vendor(asked: GpuOptions) -> bool:
 
 
 def _variables(
-    asked: GpuOptions, settings: "Settings", selector: GpuSelector, container_id: str
-) -> "tuple[tuple[str, ...], str]":
+    asked: GpuOptions, settings: Settings, selector: GpuSelector, container_id: str
+) -> tuple[tuple[str, ...], str]:
     """Return the variables that NVIDIA's hook reads (Figure 2), and the driver.
 
     Whether such GPUs exist is found out in stage 5, as in the real stack; only a count needs to
@@ -116,11 +118,11 @@ def _variables(
 
 def _cdi(
     asked: GpuOptions,
-    settings: "Settings",
-    selector: "GpuSelector | None",
+    settings: Settings,
+    selector: GpuSelector | None,
     container_id: str,
-    named: "tuple[str, ...]",
-) -> "CdiEdits | None":
+    named: tuple[str, ...],
+) -> CdiEdits | None:
     """Return the edits of all that is asked for in CDI's names; None without any.
 
     `named` are those that --gpus means if they are another vendor's. Raises UsageError, GPUError.

@@ -10,6 +10,8 @@ variables NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES, and everything 
 only those, as in the real stack.
 """
 
+from __future__ import annotations
+
 from minirun.core.errors import GPUError, UsageError
 from minirun.core.record import Record
 from minirun.gpu.inventory import Gpu, Inventory, Mig
@@ -25,18 +27,18 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 class GpuSelector(Record):
     """A parsed --gpus value: devices, or a number of them, and docker's capabilities."""
 
-    devices: "tuple[str, ...]" = ()
+    devices: tuple[str, ...] = ()
     """Selectors; ("all",) or ("none",) alone."""
     amount: int = 0
     """How many GPUs, whichever they are; 0 where `devices` says which."""
-    capabilities: "tuple[str, ...]" = ()
+    capabilities: tuple[str, ...] = ()
     exclusive: bool = False
     """Whether the GPUs are to be this container's alone (minirun.gpu.share)."""
 
 
 def parse_gpus(text: str) -> GpuSelector:
     """Parse the value of --gpus. Raises UsageError."""
-    values: "dict[str, list[str]]" = {}
+    values: dict[str, list[str]] = {}
     key, exclusive = "device", False
     for field in _fields(text):
         name, equals, value = field.partition("=")
@@ -77,7 +79,7 @@ def bare_number(text: str) -> str:
     return f"--gpus {text} is the GPU with index {text}, and no count (that is --gpus count={text})"
 
 
-def _fields(text: str) -> "list[str]":
+def _fields(text: str) -> list[str]:
     """Split at commas outside of double quotes (docker's CSV), and before a key within them."""
     fields, quoted = [""], False
     for index, sign in enumerate(text):
@@ -92,14 +94,14 @@ def _fields(text: str) -> "list[str]":
     return fields
 
 
-def _amount(text: str, items: "list[str]") -> int:
+def _amount(text: str, items: list[str]) -> int:
     value = items[0]
     if len(items) > 1 or not _is_index(value) or not int(value):
         raise UsageError(f"--gpus {text}: {','.join(items)!r} is no count", "as in --gpus count=2")
     return int(value)
 
 
-def _devices(text: str, items: "list[str]") -> "tuple[str, ...]":
+def _devices(text: str, items: list[str]) -> tuple[str, ...]:
     """Check that each selector could be one; doubles are dropped. Raises UsageError."""
     devices = tuple(dict.fromkeys(_with_domain(item) for item in items))
     for item in devices:
@@ -130,7 +132,7 @@ def _is_selector(text: str) -> bool:
     return all(_is_index(part) for part in text.split(":")) and text.count(":") <= 1
 
 
-def pci(text: str) -> "tuple[int, ...] | None":
+def pci(text: str) -> tuple[int, ...] | None:
     """Return (domain, bus, device) of a PCI id in any zero padding; None for no id.
 
     As nvidia-container-cli reads it (sscanf, `%x:%02x:%02x.0`): the domain has to be there, and the
@@ -145,12 +147,12 @@ def pci(text: str) -> "tuple[int, ...] | None":
     return tuple(int(number, 16) for number in numbers)
 
 
-def choose(inventory: "Inventory", devices: "tuple[str, ...]") -> "tuple[Gpu, ...]":
+def choose(inventory: Inventory, devices: tuple[str, ...]) -> tuple[Gpu, ...]:
     """Return the chosen GPUs in the order asked for, each with its chosen MIG devices only.
 
     Raises GPUError (`device error: X: unknown device`).
     """
-    chosen: "dict[int, list[Mig]]" = {}
+    chosen: dict[int, list[Mig]] = {}
     if not inventory.gpus and any(devices):
         raise GPUError(*inventory.why_no_gpu())
     for device in devices:
@@ -170,7 +172,7 @@ def choose(inventory: "Inventory", devices: "tuple[str, ...]") -> "tuple[Gpu, ..
     )
 
 
-def _find(inventory: "Inventory", device: str) -> "tuple[Gpu, Mig | None]":
+def _find(inventory: Inventory, device: str) -> tuple[Gpu, Mig | None]:
     """Return the GPU, and the MIG device of it, that one selector means. Raises GPUError."""
     bus_id, index = pci(device), device
     if device.isascii() and device.isdigit():

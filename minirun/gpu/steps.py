@@ -6,6 +6,8 @@ of the container's root, in which nothing is made among files of the host that a
 (minirun.common.own_root).
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -54,9 +56,9 @@ class DeviceNode(Record):
     kind: str
     major: int
     minor: int
-    mode: "int | None" = 0o666
-    uid: "int | None" = 0
-    gid: "int | None" = 0
+    mode: int | None = 0o666
+    uid: int | None = 0
+    gid: int | None = 0
     permissions: str = "rw"
     host_path: str = ""
     """The host's node to bind. Empty: none exists there (simulated driver), so one is made.
@@ -153,7 +155,7 @@ class BindMount(Record):
 
     host_path: str
     path: str
-    options: "tuple[str, ...]" = FILE
+    options: tuple[str, ...] = FILE
     kind: str = ""
     """CDI's type, for what is no file of the host."""
 
@@ -214,10 +216,10 @@ class Tmpfs(Record):
     """A fresh tmpfs that hides what the container had at `path` and holds these files."""
 
     path: str
-    files: "tuple[operations.WriteFile, ...]" = ()
+    files: tuple[operations.WriteFile, ...] = ()
     mode: int = 0o555
 
-    def _plan(self) -> "Plan":
+    def _plan(self) -> Plan:
         why = "hides what was there"
         view = operations.MountFs("tmpfs", "tmpfs", self.path, _TMPFS, f"mode={self.mode:o}", why)
         return (view, *self.files)

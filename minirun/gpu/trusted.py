@@ -7,6 +7,8 @@ their own files. In a folder with the sticky bit, as /tmp, no user can exchange 
 unlink(2), EPERM.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -67,7 +69,7 @@ def not_a_folder(path: str) -> str:
     return ""
 
 
-def _fault(place: str, owners: "set[int]", *, last: bool) -> str:
+def _fault(place: str, owners: set[int], *, last: bool) -> str:
     """Say what is wrong with a folder on the way to the driver root; "" for nothing."""
     status = os.lstat(place)
     if status.st_uid not in owners:

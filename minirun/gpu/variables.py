@@ -4,6 +4,8 @@ An image may have set such a variable. So it is obeyed only if the caller chose 
 (--gpu-driver=amd), as the vendors' own runtimes are chosen; and if the vendor's driver is loaded.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.choices import OTHER_VENDORS
@@ -49,7 +51,7 @@ def refused(config: Config) -> str:
     return ""
 
 
-def selectors(config: Config) -> "tuple[str, ...]":
+def selectors(config: Config) -> tuple[str, ...]:
     """Return the selectors in config.json: of `run --gpus`, else of the vendor's own variable."""
     text = config.choices.gpus
     if text is None:

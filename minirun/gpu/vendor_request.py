@@ -7,6 +7,8 @@
 --gpu-driver may be left out where the host has GPUs of one vendor only.
 """
 
+from __future__ import annotations
+
 from minirun.core.choices import OTHER_VENDORS, Choices
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
@@ -24,13 +26,13 @@ class VendorRequest(Record):
     kind: str = ""
     """Its CDI kind."""
     choices: Choices = Choices()
-    groups: "tuple[int, ...]" = ()
-    names: "tuple[str, ...]" = ()
+    groups: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
     """CDI names, in cdi mode."""
 
 
 def resolve(
-    asked: GpuOptions, selector: "GpuSelector | None", settings: Settings, container_id: str
+    asked: GpuOptions, selector: GpuSelector | None, settings: Settings, container_id: str
 ) -> VendorRequest:
     """Return what --gpus or -e asks for; of NVIDIA the root alone. Raises UsageError, GPUError."""
     places = _places(asked)

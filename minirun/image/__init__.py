@@ -12,6 +12,8 @@ name is spelt right is asked of minirun.image.grammar, where one is given to an 
 needs no such check.
 """
 
+from __future__ import annotations
+
 from minirun.core.record import Record
 
 _DEFAULT = "docker.io"
@@ -46,7 +48,7 @@ def split(text: str) -> Reference:
     return Reference(domain, path, tag if colon or at else "latest", digest)
 
 
-def _split_domain(text: str) -> "tuple[str, str]":
+def _split_domain(text: str) -> tuple[str, str]:
     first, slash, rest = text.partition("/")
     is_domain = slash and (
         first == "localhost" or "." in first or ":" in first or first.lower() != first

@@ -6,6 +6,8 @@ lock is free has no maker, and the next command sweeps it away. So a maker may b
 any moment.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import re
@@ -77,7 +79,7 @@ def _next_step(reference: Reference) -> str:
     return f"minirun pull {reference} fetches it, minirun images lists what is here"
 
 
-def list_images(store: str) -> "list[shelf.ImageDetails]":
+def list_images(store: str) -> list[shelf.ImageDetails]:
     """Return image.json of every image, by name; a broken one has only `name`, `tag`, `broken`."""
     found: list[shelf.ImageDetails] = []
     try:
@@ -93,7 +95,7 @@ def list_images(store: str) -> "list[shelf.ImageDetails]":
     return found
 
 
-def details(store: str, reference: str) -> "shelf.ImageDetails":
+def details(store: str, reference: str) -> shelf.ImageDetails:
     """Return all of image.json of one image. Raises ImageError."""
     image = resolve(store, reference)
     return shelf.read_details(_path(store, image.name))

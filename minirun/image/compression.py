@@ -4,6 +4,8 @@ Each stream is read once, as it comes; a stream that unpacks to more than it sho
 the one that reads it (minirun.image.tarstream knows each file's size).
 """
 
+from __future__ import annotations
+
 import bz2
 import gzip
 import hashlib
@@ -30,7 +32,7 @@ _CHUNK = 1 << 16
 class Hashed(io.RawIOBase):
     """A stream that computes the SHA-256 of all that is read from it."""
 
-    def __init__(self, stream: "BinaryIO | io.BufferedIOBase") -> None:
+    def __init__(self, stream: BinaryIO | io.BufferedIOBase) -> None:
         self._stream = stream
         self.sha256 = hashlib.sha256()
 
@@ -38,7 +40,7 @@ class Hashed(io.RawIOBase):
         """Return True: io.RawIOBase asks."""
         return True
 
-    def readinto(self, buffer: "Buffer", /) -> int:
+    def readinto(self, buffer: Buffer, /) -> int:
         """Fill the buffer, and return how much of it: io.RawIOBase."""
         data = self._stream.read(memoryview(buffer).nbytes)
         memoryview(buffer)[: len(data)] = data
@@ -56,7 +58,7 @@ class _Xz(io.RawIOBase):
     The standard library's LZMAFile knows no limit: 61 kB of xz may ask for 1.5 GiB.
     """
 
-    def __init__(self, stream: "io.BufferedReader[Any]") -> None:
+    def __init__(self, stream: io.BufferedReader[Any]) -> None:
         self._stream = stream
         self._plain = self._decompressor()
 
@@ -68,7 +70,7 @@ class _Xz(io.RawIOBase):
         """Return True: io.RawIOBase asks."""
         return True
 
-    def readinto(self, buffer: "Buffer", /) -> int:
+    def readinto(self, buffer: Buffer, /) -> int:
         """Fill the buffer, and return how much of it: io.RawIOBase."""
         data, size = b"", memoryview(buffer).nbytes
         while not data:
@@ -104,7 +106,7 @@ class _Xz(io.RawIOBase):
 class _Zstd(io.RawIOBase):
     """A stream that zstd has compressed; a damaged one ends too early."""
 
-    def __init__(self, stream: "io.BufferedReader[Any]") -> None:
+    def __init__(self, stream: io.BufferedReader[Any]) -> None:
         try:
             zstd = _zstd()
         except ImportError:
@@ -118,7 +120,7 @@ class _Zstd(io.RawIOBase):
         """Return True: io.RawIOBase asks."""
         return True
 
-    def readinto(self, buffer: "Buffer", /) -> int:
+    def readinto(self, buffer: Buffer, /) -> int:
         """Fill the buffer, and return how much of it: io.RawIOBase."""
         try:
             read: int = self._plain.readinto(buffer)
@@ -140,7 +142,7 @@ def _zstd() -> Any:
     return importlib.import_module(name)
 
 
-def decompressed(archive: "io.BufferedReader[Any]") -> io.BufferedIOBase:
+def decompressed(archive: io.BufferedReader[Any]) -> io.BufferedIOBase:
     """Return the plain stream of one that gzip, bzip2, xz or zstd may have compressed."""
     head = archive.peek(6)
     if head.startswith(b"\x1f\x8b"):
@@ -154,7 +156,7 @@ def decompressed(archive: "io.BufferedReader[Any]") -> io.BufferedIOBase:
     return cast(io.BufferedIOBase, archive)
 
 
-def drain(*streams: "io.BufferedIOBase | BinaryIO") -> None:
+def drain(*streams: io.BufferedIOBase | BinaryIO) -> None:
     """Read each stream to its end: padding, and the compressor's own checksum."""
     for stream in streams:
         while stream.read(1 << 20):

@@ -6,6 +6,8 @@ different bytes. So the same tree, with the same configuration, always has the s
 Sources: image-spec config.md, manifest.md, annotations.md.
 """
 
+from __future__ import annotations
+
 import fcntl
 import hashlib
 import os
@@ -98,7 +100,7 @@ def date(seconds: int) -> str:
     return datetime.fromtimestamp(inside, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def saved(image: "SavedImage") -> tuple[str, int]:
+def saved(image: SavedImage) -> tuple[str, int]:
     """Return the digest of a base's manifest, and when it was created, in seconds."""
     created = parse_config(image.config).created
     try:

@@ -10,6 +10,8 @@ the room works with these records. Sources: image-spec descriptor.md, image-inde
 config.md; docker's "Image Manifest Version 2, Schema 2".
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import re
@@ -65,7 +67,7 @@ class Descriptor(NamedTuple):
         """Return it as a document has it, without annotations."""
         return {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
 
-    def as_oci(self) -> "Descriptor":
+    def as_oci(self) -> Descriptor:
         """Return a layer by OCI's name of its type, which docker calls otherwise."""
         kind = next((kind for kind in ("gzip", "zstd") if self.media_type.endswith(kind)), "")
         return self._replace(media_type=f"{OCI_LAYER}+{kind}" if kind else OCI_LAYER)

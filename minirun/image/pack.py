@@ -8,6 +8,8 @@ descriptor and no link is followed, only plain files are opened, and a mount is 
 Sources: image-spec layer.md "Whiteouts", "Opaque Whiteout"; the kernel's overlayfs.rst.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from contextlib import closing
@@ -41,7 +43,7 @@ def pack_layer(path: str, stream: BinaryIO) -> None:
     _pack(path, stream, LayerPacker)
 
 
-def _pack(path: str, stream: BinaryIO, packer: "type[Packer]") -> None:
+def _pack(path: str, stream: BinaryIO, packer: type[Packer]) -> None:
     writer = writer_of(stream)
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

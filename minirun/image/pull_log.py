@@ -5,6 +5,8 @@ in memory until the container's log is open. They stand before stage 1, with the
 things happened.
 """
 
+from __future__ import annotations
+
 import os
 import threading
 from collections.abc import Iterator
@@ -81,7 +83,7 @@ class _PulledLayers:
             why = "as OverlayFS wants it; its content has the diff_id of the image's configuration"
             self._end("layer unpacked", args, "unpacking", why)
 
-    def _end(self, name: str, args: "dict[str, object]", kind: str, why: str) -> None:
+    def _end(self, name: str, args: dict[str, object], kind: str, why: str) -> None:
         """Write the end of what began; nothing if it did not: another process has done it."""
         begin = self._began.pop((kind, str(args["digest"])), None)
         if begin is not None:

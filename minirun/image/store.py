@@ -11,6 +11,8 @@ An image is put here with one rename (minirun.image.catalogue, minirun.image.tak
 a name is complete. In image.json a layer is layers/N, or sha256:HEX for one that is shared.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import jsonlite, places
@@ -63,17 +65,17 @@ class Image(Record):
     """What a container needs to know of its image; the strings are as in the OCI image config."""
 
     name: str
-    layers: "tuple[str, ...]"
+    layers: tuple[str, ...]
     """Absolute paths of directories, lowest first."""
-    env: "tuple[str, ...]"
-    entrypoint: "tuple[str, ...]"
-    cmd: "tuple[str, ...]"
+    env: tuple[str, ...]
+    entrypoint: tuple[str, ...]
+    cmd: tuple[str, ...]
     workdir: str
     user: str
     origin: str
     """What it truly is, in words."""
     digest: str
-    declared: "dict[str, Any]" = {}
+    declared: dict[str, Any] = {}
     """What it declares beside that, by the names in DECLARED; only what it has."""
 
 
@@ -92,7 +94,7 @@ def directory_name(reference: Reference) -> str:
     return name.replace("/", "+")
 
 
-def find(store: str, wanted: Reference) -> "Image | None":
+def find(store: str, wanted: Reference) -> Image | None:
     """Return the image in `store` that a reference means; None if there is none.
 
     Raises DamagedImage, ImageError.
@@ -108,7 +110,7 @@ def find(store: str, wanted: Reference) -> "Image | None":
     return None
 
 
-def read_details(path: str) -> "ImageDetails":
+def read_details(path: str) -> ImageDetails:
     """Return image.json of the image in directory `path`.
 
     Raises FileNotFoundError if there is none, DamagedImage, ImageError if it cannot be read.
@@ -116,7 +118,7 @@ def read_details(path: str) -> "ImageDetails":
     try:
         with open(os.path.join(path, RECORD), encoding="utf-8") as file:
             details = jsonlite.loads(file.read())
-        checked: "ImageDetails" = details
+        checked: ImageDetails = details
         wrong = _wrong(details)
         jsonlite.dumps(details, indent=1).encode()  # half a surrogate pair has no bytes
     except FileNotFoundError:
@@ -145,7 +147,7 @@ _TEXTS = ("env", "entrypoint", "cmd", "volumes")
 _INT64 = 1 << 63
 
 
-def _wrong(details: "dict[str, Any]") -> str:
+def _wrong(details: dict[str, Any]) -> str:
     """Return the key of image.json whose value is of the wrong type; "" if none is.
 
     Older versions of minirun have kept what an image's configuration said. Raises KeyError.
@@ -163,7 +165,7 @@ def _wrong(details: "dict[str, Any]") -> str:
     return "healthcheck" if too_large else ""
 
 
-def _candidates(store: str, wanted: Reference) -> "list[str]":
+def _candidates(store: str, wanted: Reference) -> list[str]:
     """The directories to look into: one for a tag, all of the name's for a digest alone."""
     if wanted.tag or not wanted.digest:
         return [directory_name(wanted)]
@@ -175,7 +177,7 @@ def _candidates(store: str, wanted: Reference) -> "list[str]":
     return [name for name in names if name.partition("@")[0] == stem]
 
 
-def _image(path: str, details: "ImageDetails") -> Image:
+def _image(path: str, details: ImageDetails) -> Image:
     layers = tuple(_layer(path, number, name) for number, name in enumerate(details["layers"]))
     return Image(
         f"{details['name']}:{details['tag']}", layers, tuple(details["env"]),

@@ -7,6 +7,8 @@ container may be using them. So SIGKILL at any moment leaves the store as it was
 which the next one goes on with.
 """
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os
@@ -132,7 +134,7 @@ class _Taken:
         self._source, self._notify, self._mend = source, notify, mend
         self._blobs, self._layers = Blobs(store), Layers(store)
 
-    def take(self, platform: oci.Platform | None) -> "dict[str, object]":
+    def take(self, platform: oci.Platform | None) -> dict[str, object]:
         """Fetch and unpack; return what image.json is to hold."""
         source = _Kept(self._source, self._blobs)
         root, _ = source.root()
@@ -187,7 +189,7 @@ class _Taken:
         self,
         chain_id: str,
         diff_id: str,
-        fetched: "Future[str]",
+        fetched: Future[str],
         layer: oci.Descriptor,
         *,
         below: list[Layer],
@@ -210,7 +212,7 @@ class _Taken:
         return made
 
 
-def _name(store: str, name: str, details: "dict[str, object]") -> None:
+def _name(store: str, name: str, details: dict[str, object]) -> None:
     """Write image.json: from now on the name means this image. Raises OSError.
 
     A new name is given to the directory as a whole, so none is ever seen without its record. Of an

@@ -4,6 +4,8 @@ None, or an empty list, stands for what is not known: after the container's end 
 nothing of it, and `live` is false.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 if TYPE_CHECKING:
@@ -193,7 +195,7 @@ class Anatomy(TypedDict):
     """What its image declares beside files: volumes, stop_signal, labels, healthcheck."""
     args: list[str] | None
     exitStatus: int | None
-    cgroup: "CgroupRecord | None"
+    cgroup: CgroupRecord | None
     namespaces: dict[str, NamespaceFacts]
     user: UserFacts | None
     capabilities: dict[str, list[str]]

@@ -13,6 +13,8 @@ What the real stack does: runc and crun speak rtnetlink(7) themselves; here pyro
 130 ms to import, so this module is imported only if config.json has netDevices.
 """
 
+from __future__ import annotations
+
 import os
 
 from pyroute2 import IPRoute
@@ -38,7 +40,7 @@ _EVERYWHERE = 0  # RT_SCOPE_UNIVERSE, linux/rtnetlink.h
 class NetDevices(Extra):
     """linux.netDevices of one container: {host's name: {"name": new name}}."""
 
-    def from_outside(self, init: "Init") -> None:
+    def from_outside(self, init: Init) -> None:
         """Move them to where init is. Raises ConfigError, which names the interface, OSError."""
         descriptors.need(ROUTE)
         for name, row in self.config.linux["netDevices"].items():
@@ -77,11 +79,11 @@ def _move(name: str, new_name: str, pid: int) -> None:
         route.link("set", index=index, state="up")
 
 
-def _names(pid: int) -> "set[str]":
+def _names(pid: int) -> set[str]:
     with network_of(pid), IPRoute() as route:
         return {link.get_attr("IFLA_IFNAME") for link in route.get_links()}
 
 
-def _is_kept(address: "Any") -> bool:
+def _is_kept(address: Any) -> bool:
     flags = address.get_attr("IFA_FLAGS") or address["flags"]
     return bool(flags & _PERMANENT) and address["scope"] == _EVERYWHERE

@@ -6,6 +6,8 @@ Where we simplify: pyroute2's own NetNS forks a helper, which writes warnings to
 process rather enters the namespace for the moment of the question, and comes back.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +31,7 @@ class Interface(Record):
     up: bool
     mac: str
     """The hardware address, 02:42:ac:11:00:02; empty if the kind has none."""
-    addresses: "tuple[str, ...]"
+    addresses: tuple[str, ...]
     """With the length of the network: 127.0.0.1/8, ::1/128."""
 
 

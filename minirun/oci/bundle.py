@@ -5,6 +5,8 @@ and profile of system calls. Environment, command, directory and user are the im
 looked up in the image's own files. Labels, and what has no place in config.json, are annotations.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.rootfs.inroot import Root
@@ -20,7 +22,7 @@ _SHELL = ("sh",)
 _VOLUME = ["rw", "nosuid", "nodev", "noexec", "relatime"]
 
 
-def document(name: str, image: "Mapping[str, Any]", rootfs: str) -> "dict[str, Any]":
+def document(name: str, image: Mapping[str, Any], rootfs: str) -> dict[str, Any]:
     """Return config.json for an image's configuration, a checked one, and its root filesystem.
 
     `name` becomes the host name. Raises MinirunError if the user is unknown, OSError.
@@ -35,7 +37,7 @@ def document(name: str, image: "Mapping[str, Any]", rootfs: str) -> "dict[str, A
     options = generate.RunOptions(
         args, env=tuple(config.get("Env") or ()), cwd=absolute(config.get("WorkingDir") or "/"),
         user=(found.uid, found.gid, tuple(found.groups)),
-        annotations=tuple(annotations(image).items()),
+        annotations=tuple(image_annotations(image).items()),
     )  # fmt: skip
     made = generate.config(name, options)
     process = made["process"]
@@ -48,7 +50,7 @@ def document(name: str, image: "Mapping[str, Any]", rootfs: str) -> "dict[str, A
     return made
 
 
-def annotations(image: "Mapping[str, Any]") -> "dict[str, str]":
+def image_annotations(image: Mapping[str, Any]) -> dict[str, str]:
     """Return conversion.md's annotations; labels of the same name count more."""
     config = image.get("config") or {}
     texts = {
@@ -62,7 +64,7 @@ def annotations(image: "Mapping[str, Any]") -> "dict[str, str]":
     return found | (config.get("Labels") or {})
 
 
-def _words(config: "Mapping[str, Any]", key: str) -> "tuple[str, ...]":
+def _words(config: Mapping[str, Any], key: str) -> tuple[str, ...]:
     """A command; docker's oldest images have one text for it."""
     found = config.get(key) or ()
     return (found,) if isinstance(found, str) else tuple(found)

@@ -1,5 +1,7 @@
 """Descriptors that one process sends to another through a Unix socket: unix(7), SCM_RIGHTS."""
 
+from __future__ import annotations
+
 import _socket  # the C half of socket; the Python half costs 5 ms at import
 import os
 import struct
@@ -36,7 +38,7 @@ def bind(socket: _socket.socket, path: str) -> None:
     _by_descriptor(socket.bind, path)
 
 
-def _by_descriptor(call: "Callable[[str], None]", path: str) -> None:
+def _by_descriptor(call: Callable[[str], None], path: str) -> None:
     directory = os.open(os.path.dirname(path) or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         call(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
@@ -47,7 +49,7 @@ def _by_descriptor(call: "Callable[[str], None]", path: str) -> None:
         os.close(directory)
 
 
-def send(socket: _socket.socket, data: bytes, descriptors: "Sequence[int]") -> int:
+def send(socket: _socket.socket, data: bytes, descriptors: Sequence[int]) -> int:
     """Send `data`, at least one byte, with copies of `descriptors`.
 
     Return how many bytes were sent. Raises OSError.
@@ -56,7 +58,7 @@ def send(socket: _socket.socket, data: bytes, descriptors: "Sequence[int]") -> i
     return socket.sendmsg([data], [(*_RIGHTS, rights)])
 
 
-def receive(socket: _socket.socket) -> "tuple[bytes, list[int]]":
+def receive(socket: _socket.socket) -> tuple[bytes, list[int]]:
     """Return the next data, and the descriptors (close-on-exec) that came with it. Raises OSError.
 
     The data are empty if the other side has closed.

@@ -4,6 +4,8 @@ Every list is read from the table that the code itself works with, so it says ne
 than what is done. dockerd reads mountOptions: with `rro` in it, its read-only binds get `rro`.
 """
 
+from __future__ import annotations
+
 import ctypes
 import shutil
 from importlib.util import find_spec
@@ -34,7 +36,7 @@ ARCHITECTURES = (
 """config-linux.md, "Seccomp", architectures; this machine's libseccomp knows most of them."""
 
 
-def document() -> "dict[str, Any]":
+def document() -> dict[str, Any]:
     """Return the features document."""
     systemd = find_spec("jeepney") is not None
     words = {*options.FLAGS, *options.PROPAGATION, *options.ID_MAPS, options.COPY_UP}
@@ -68,7 +70,7 @@ def document() -> "dict[str, Any]":
     }  # fmt: skip
 
 
-def _seccomp() -> "dict[str, Any]":
+def _seccomp() -> dict[str, Any]:
     architectures = _architectures()
     if not architectures:
         return {"enabled": False}
@@ -82,7 +84,7 @@ def _seccomp() -> "dict[str, Any]":
     }
 
 
-def _architectures() -> "list[str]":
+def _architectures() -> list[str]:
     """Return those that libseccomp knows; none if it is not installed."""
     found = []
     for name in ARCHITECTURES:

@@ -5,6 +5,8 @@ a private /dev, a device list that ends with what every program needs; and a pro
 calls (minirun.oci.seccomp.file), which depends on the capabilities.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.cgroups.rules import DEFAULT
@@ -36,10 +38,10 @@ IPC_MOUNTS = ("/dev/shm", "/dev/mqueue")
 class RunOptions(Record):
     """What the flags of `minirun run` ask for. Sizes are bytes, `cpus` is a number of CPUs."""
 
-    args: "tuple[str, ...]"
-    env: "tuple[str, ...]" = ()
+    args: tuple[str, ...]
+    env: tuple[str, ...] = ()
     cwd: str = "/"
-    user: "tuple[int, int, tuple[int, ...]]" = (0, 0, ())
+    user: tuple[int, int, tuple[int, ...]] = (0, 0, ())
     terminal: bool = False
     hostname: str = ""
     memory: int = 0
@@ -47,12 +49,12 @@ class RunOptions(Record):
     pids_limit: int = 0
     """0: none."""
     readonly: bool = False
-    cap_add: "tuple[str, ...]" = ()
-    cap_drop: "tuple[str, ...]" = ()
-    mounts: "tuple[tuple[str, str, tuple[str, ...]], ...]" = ()
+    cap_add: tuple[str, ...] = ()
+    cap_drop: tuple[str, ...] = ()
+    mounts: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     """Source, destination and options of each; the source "" is a new tmpfs."""
-    rlimits: "tuple[dict[str, Any], ...]" = ()
-    devices: "tuple[dict[str, Any], ...]" = ()
+    rlimits: tuple[dict[str, Any], ...] = ()
+    devices: tuple[dict[str, Any], ...] = ()
     seccomp: str = seccomp_file.NAME
     """The profile of system calls: minirun's own, a file's path, or "" for none."""
     no_new_privileges: bool = False
@@ -62,30 +64,30 @@ class RunOptions(Record):
     host_network: bool = False
     host_ipc: bool = False
     """The host's IPC namespace and /dev/shm, as docker's --ipc=host: what MPS needs."""
-    uid_maps: "tuple[tuple[int, int, int], ...]" = ()
-    gid_maps: "tuple[tuple[int, int, int], ...]" = ()
-    gpu_env: "tuple[str, ...]" = ()
+    uid_maps: tuple[tuple[int, int, int], ...] = ()
+    gid_maps: tuple[tuple[int, int, int], ...] = ()
+    gpu_env: tuple[str, ...] = ()
     """NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES; empty without --gpus."""
-    gpu_hook: "dict[str, Any] | None" = None
+    gpu_hook: dict[str, Any] | None = None
     """NVIDIA's hook as a program that is executed; None if its work is done in-line."""
-    cdi: "CdiEdits | None" = None
+    cdi: CdiEdits | None = None
     """CDI devices; in cdi mode the GPUs are among them."""
     choices: Choices = Choices()
     """What does not become part of config.json: see minirun.core.choices."""
-    annotations: "tuple[tuple[str, str], ...]" = ()
-    declared: "dict[str, Any]" = {}
+    annotations: tuple[tuple[str, str], ...] = ()
+    declared: dict[str, Any] = {}
     """What the image declares that no stage needs: minirun.image.store.DECLARED."""
-    warnings: "tuple[str, ...]" = ()
+    warnings: tuple[str, ...] = ()
     """What the user was told before there was a container, and a log."""
 
 
-def example() -> "dict[str, Any]":
+def example() -> dict[str, Any]:
     """Return runc's example of a config.json: what `run IMAGE` begins with, and `spec` writes."""
     text = state.read_text(f"{os.path.dirname(__file__)}/example.json")
     return {"ociVersion": state.OCI_VERSION, **jsonlite.loads(text)}
 
 
-def config(container_id: str, run: RunOptions) -> "dict[str, Any]":
+def config(container_id: str, run: RunOptions) -> dict[str, Any]:
     """Return the config.json for a container. Raises UsageError."""
     hooks: dict[str, Any] = {}
     own = os.uname().nodename if run.host_network else container_id[:64]  # the kernel's limit
@@ -113,7 +115,7 @@ def config(container_id: str, run: RunOptions) -> "dict[str, Any]":
     return document
 
 
-def _process(run: RunOptions, env: "list[str]") -> "dict[str, Any]":
+def _process(run: RunOptions, env: list[str]) -> dict[str, Any]:
     uid, gid, groups = run.user
     caps = capabilities(run.cap_add, run.cap_drop)
     held = {"bounding": caps, "effective": caps, "permitted": caps}
@@ -130,13 +132,13 @@ def _process(run: RunOptions, env: "list[str]") -> "dict[str, Any]":
     }
 
 
-def capabilities(add: "tuple[str, ...]", drop: "tuple[str, ...]") -> "list[str]":
+def capabilities(add: tuple[str, ...], drop: tuple[str, ...]) -> list[str]:
     """Return docker's default capabilities, changed by --cap-add and --cap-drop.
 
     Raises UsageError for a name that is no capability.
     """
 
-    def named(text: str) -> "list[str]":
+    def named(text: str) -> list[str]:
         name = text.upper()
         if name == "ALL":
             return list(NUMBERS)
@@ -150,7 +152,7 @@ def capabilities(add: "tuple[str, ...]", drop: "tuple[str, ...]") -> "list[str]"
     return kept + [n for text in add for n in named(text) if n not in kept]
 
 
-def _mounts(run: RunOptions, mounts: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
+def _mounts(run: RunOptions, mounts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if run.host_ipc:
         mounts = [row for row in mounts if row["destination"] not in IPC_MOUNTS]
         for path in filter(os.path.isdir, IPC_MOUNTS):
@@ -168,13 +170,13 @@ def _mounts(run: RunOptions, mounts: "list[dict[str, Any]]") -> "list[dict[str, 
 
 
 def _bind(
-    mounts: "list[dict[str, Any]]", source: str, destination: str, options: "tuple[str, ...]"
+    mounts: list[dict[str, Any]], source: str, destination: str, options: tuple[str, ...]
 ) -> None:
     row = {"destination": destination, "type": "bind", "source": source}
     mounts.append({**row, "options": ["rbind", "rprivate", *options]})
 
 
-def _linux(run: RunOptions, example: "dict[str, Any]") -> "dict[str, Any]":
+def _linux(run: RunOptions, example: dict[str, Any]) -> dict[str, Any]:
     shared = {"network"} if run.host_network else set()
     shared |= {"ipc"} if run.host_ipc else set()
     linux: dict[str, Any] = {
@@ -197,7 +199,7 @@ def _linux(run: RunOptions, example: "dict[str, Any]") -> "dict[str, Any]":
     return linux
 
 
-def revealing(cpus: str = CPUS) -> "list[str]":
+def revealing(cpus: str = CPUS) -> list[str]:
     """Return what else a container does not see of /proc and /sys.
 
     The counters of interrupts, and of how often each CPU was too hot, tell what other containers
@@ -211,7 +213,7 @@ def revealing(cpus: str = CPUS) -> "list[str]":
     return ["/proc/interrupts", *hot]
 
 
-def _resources(run: RunOptions) -> "dict[str, Any]":
+def _resources(run: RunOptions) -> dict[str, Any]:
     resources: dict[str, Any] = {"devices": [{"allow": False, "access": "rwm"}]}
     rows = [(r.kind, r.major, r.minor, r.access) for r in DEFAULT]
     rows += [(d["type"], d["major"], d["minor"], d["access"]) for d in run.devices]

@@ -4,6 +4,8 @@ What the spec says: nothing. What the real stack does: docker and containerd lea
 runtime, and runc and crun fill it in.
 """
 
+from __future__ import annotations
+
 from minirun.core.extras import Extra
 from minirun.core.rootfs.inroot import Root
 
@@ -22,7 +24,7 @@ class Home(Extra):
         add(self.config.process, root)
 
 
-def add(process: "dict[str, Any]", root: Root) -> None:
+def add(process: dict[str, Any], root: Root) -> None:
     """Add HOME to process.env if it has none. Of several the last counts; an empty one is none."""
     env = process.get("env") or []
     homes = [entry for entry in env if entry.startswith("HOME=")]

@@ -1,6 +1,8 @@
 """A user of an image that is not mounted: each of its two files is that of the topmost layer that
 has it, and is missing where a whiteout hides it."""
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 _MOST_LINKS = 40
 
 
-def in_layers(spec: str, layers: "Sequence[str]") -> User:
+def in_layers(spec: str, layers: Sequence[str]) -> User:
     """Return the user that `spec` means in an image of these layers, lowest first.
 
     Raises MinirunError, OSError.
@@ -27,7 +29,7 @@ def in_layers(spec: str, layers: "Sequence[str]") -> User:
 class _LayerFiles:
     """What layers show together, as far as the files of users need it."""
 
-    def __init__(self, layers: "Sequence[str]") -> None:
+    def __init__(self, layers: Sequence[str]) -> None:
         self._layers = layers
 
     def read(self, path: str, limit: int) -> bytes:
@@ -43,7 +45,7 @@ class _LayerFiles:
             path = os.path.normpath(os.path.join(os.path.dirname(path), target))
         raise OSError(40, os.strerror(40), path)  # ELOOP
 
-    def _topmost(self, path: str) -> "tuple[str, str]":
+    def _topmost(self, path: str) -> tuple[str, str]:
         """Return the layer whose file is seen at `path`, and where it leads if it is a link.
 
         Raises FileNotFoundError, OSError.

@@ -5,6 +5,8 @@ terminal, three capabilities, a read-only root, masked paths. Rootless (--rootle
 namespace in which the caller is root, no network namespace, and nothing that needs more rights.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.oci import generate
@@ -19,7 +21,7 @@ _BIND_SYS = {
 }  # fmt: skip
 
 
-def document(*, rootless: bool = False) -> "dict[str, Any]":
+def document(*, rootless: bool = False) -> dict[str, Any]:
     """Return the template; if it is to be `rootless`, without what only root may have."""
     made = generate.example()
     if not os.path.exists("/sys/fs/cgroup/cgroup.controllers"):  # as runc: on pure cgroup2 alone

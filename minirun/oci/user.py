@@ -23,6 +23,8 @@ A number is always an id, even if an entry is *named* so. Docker ends at 2^31 - 
 kernel's limit holds. An unknown name ends the run before the command, so with status 125.
 """
 
+from __future__ import annotations
+
 from minirun.core.errors import MinirunError
 from minirun.core.record import Record
 
@@ -49,7 +51,7 @@ class User(Record):
 
     uid: int
     gid: int
-    groups: "tuple[int, ...]"
+    groups: tuple[int, ...]
     """Additional groups, in the order of /etc/group."""
     home: str
     """The home directory of the passwd entry; "/" without one."""
@@ -57,7 +59,7 @@ class User(Record):
     """The name of the passwd entry; empty without one."""
 
 
-def resolve_user(root: "FileReader", spec: str) -> User:
+def resolve_user(root: FileReader, spec: str) -> User:
     """Return the user that `spec` ("", uid, name, uid:gid, name:group) means in the image `root`.
 
     Raises MinirunError if a name is unknown, a number is out of range, or one of the two files
@@ -73,7 +75,7 @@ def resolve_user(root: "FileReader", spec: str) -> User:
     return user._replace(groups=_memberships(root, user.name))
 
 
-def _find_user(root: "FileReader", who: str, wanted: "int | None") -> "User | None":
+def _find_user(root: FileReader, who: str, wanted: int | None) -> User | None:
     """Return the first entry with the id `wanted`, or, if that is None, with the name `who`.
 
     An id needs no entry.
@@ -87,7 +89,7 @@ def _find_user(root: "FileReader", who: str, wanted: "int | None") -> "User | No
     return None if wanted is None else User(wanted, 0, (), "/", "")
 
 
-def _groups(root: "FileReader") -> "list[tuple[str, int, list[str]]]":
+def _groups(root: FileReader) -> list[tuple[str, int, list[str]]]:
     """Return (name, id, members) of each group."""
     return [
         (fields[0], gid, fields[3].split(","))
@@ -96,7 +98,7 @@ def _groups(root: "FileReader") -> "list[tuple[str, int, list[str]]]":
     ]
 
 
-def _find_group(root: "FileReader", which: str) -> int:
+def _find_group(root: FileReader, which: str) -> int:
     """Return the id of the group `which`, a number or a name."""
     number = _number(which)
     if number is not None:
@@ -107,14 +109,14 @@ def _find_group(root: "FileReader", which: str) -> int:
     raise _unknown("group", which, "group")
 
 
-def _memberships(root: "FileReader", name: str) -> "tuple[int, ...]":
+def _memberships(root: FileReader, name: str) -> tuple[int, ...]:
     """Return the ids of the groups that list `name` as a member, each once."""
     if not name:
         return ()
     return tuple(dict.fromkeys(gid for _, gid, members in _groups(root) if name in members))
 
 
-def _lines(root: "FileReader", path: str, fields: int) -> "list[list[str]]":
+def _lines(root: FileReader, path: str, fields: int) -> list[list[str]]:
     """Return the lines of a colon-separated file, each as `fields` fields; a missing file is empty.
 
     Only a newline ends a line: str.splitlines would also split at U+0085, a form feed and others.
@@ -139,7 +141,7 @@ def _lines(root: "FileReader", path: str, fields: int) -> "list[list[str]]":
     return [row + [""] * (fields - len(row)) for row in rows if row[0]]
 
 
-def _plain_number(text: str) -> "int | None":
+def _plain_number(text: str) -> int | None:
     """Return `text` as an id if it is plain digits in range; None else."""
     if not (text.isascii() and text.isdigit()) or len(text) > 20:
         return None
@@ -147,7 +149,7 @@ def _plain_number(text: str) -> "int | None":
     return value if value <= MAX_ID else None
 
 
-def _number(text: str) -> "int | None":
+def _number(text: str) -> int | None:
     """Return what the caller wrote as an id; None if it is a name.
 
     Raises MinirunError for digits out of range.

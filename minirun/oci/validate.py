@@ -5,6 +5,8 @@ for an object, in which what ends in ! must be there, and "*" stands for any nam
 are not listed are ignored, as the spec demands.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.common.schema import UINT64, Checker, SchemaError, absolute, fail, without_nulls
@@ -20,11 +22,11 @@ if TYPE_CHECKING:
 _TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "uint64": UINT64}
 
 
-def _shapes() -> "dict[str, Any]":
+def _shapes() -> dict[str, Any]:
     """Return the shapes of shape.json by name, in the words of minirun.common.schema."""
     known: dict[str, Any] = dict(_TYPES)
 
-    def typed(value: "Any") -> "Any":
+    def typed(value: Any) -> Any:
         if isinstance(value, str):
             return known[value]
         if isinstance(value, list):
@@ -37,7 +39,7 @@ def _shapes() -> "dict[str, Any]":
     return known
 
 
-SHAPE: "dict[str, Any]" = _shapes()["config.json"]
+SHAPE: dict[str, Any] = _shapes()["config.json"]
 _MOST_ITEMS = {
     "mounts": 4096, "linux.devices": 4096, "linux.maskedPaths": 4096, "linux.readonlyPaths": 4096,
     "linux.uidMappings": 340, "linux.gidMappings": 340,
@@ -52,7 +54,7 @@ _LONGEST_NAME = 64  # bytes of a host name: HOST_NAME_MAX
 _LONGEST_INTERFACE = 15  # bytes of a network interface's name: IFNAMSIZ, less its NUL
 
 
-def check(raw: "Any") -> "dict[str, Any]":
+def check(raw: Any) -> dict[str, Any]:
     """Return `raw` without its null properties, which mean as much as none.
 
     Raises ConfigError if it is not a config.json that minirun can run.
@@ -60,7 +62,7 @@ def check(raw: "Any") -> "dict[str, Any]":
     return _checked(raw, SHAPE, "", _document)
 
 
-def resources(raw: "Any") -> "dict[str, Any]":
+def resources(raw: Any) -> dict[str, Any]:
     """Return linux.resources alone, as `update` gets it, without null properties.
 
     Raises ConfigError.
@@ -68,7 +70,7 @@ def resources(raw: "Any") -> "dict[str, Any]":
     return _checked(raw, SHAPE["linux"]["resources"], "linux.resources", lambda _: None)
 
 
-def process(raw: "Any") -> "dict[str, Any]":
+def process(raw: Any) -> dict[str, Any]:
     """Return process alone, as `exec --process` gets it, without null properties.
 
     Raises ConfigError.
@@ -77,11 +79,11 @@ def process(raw: "Any") -> "dict[str, Any]":
 
 
 def _checked(
-    raw: "Any", shape: "Any", where: str, more: "Callable[[dict[str, Any]], None]"
-) -> "dict[str, Any]":
+    raw: Any, shape: Any, where: str, more: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
     """Return `raw` without nulls, after the check of its shape and what `more` looks at."""
     try:
-        cleaned: "dict[str, Any]" = without_nulls(raw, where)
+        cleaned: dict[str, Any] = without_nulls(raw, where)
         _CHECKER.check(cleaned, shape, where)
         more(cleaned)
     except SchemaError as error:
@@ -89,7 +91,7 @@ def _checked(
     return cleaned
 
 
-def _document(config: "dict[str, Any]") -> None:
+def _document(config: dict[str, Any]) -> None:
     """Check what a shape cannot say."""
     _version(config["ociVersion"])
     if not config["root"]["path"]:
@@ -114,7 +116,7 @@ def _document(config: "dict[str, Any]") -> None:
             absolute(path, f"linux.{name}[{index}]")
 
 
-def _process(process: "dict[str, Any]") -> None:
+def _process(process: dict[str, Any]) -> None:
     absolute(process["cwd"], "process.cwd")
     if not process.get("args"):
         fail("process.args", "must hold at least the name of a program")
@@ -149,7 +151,7 @@ def _process(process: "dict[str, Any]") -> None:
         seen.add(limit["type"])
 
 
-def _mount(mount: "dict[str, Any]", where: str) -> None:
+def _mount(mount: dict[str, Any], where: str) -> None:
     mount["destination"] = "/" + mount["destination"].lstrip("/")  # podman writes "" for --tmpfs /
     if bool(mount.get("uidMappings")) != bool(mount.get("gidMappings")):
         fail(where, "uidMappings and gidMappings go together")
@@ -157,8 +159,8 @@ def _mount(mount: "dict[str, Any]", where: str) -> None:
         _id_maps(mount.get(name, []), f"{where}.{name}")
 
 
-def _namespaces(config: "dict[str, Any]", linux: "dict[str, Any]") -> None:
-    paths: "dict[str, str]" = {}
+def _namespaces(config: dict[str, Any], linux: dict[str, Any]) -> None:
+    paths: dict[str, str] = {}
     for index, namespace in enumerate(linux.get("namespaces", [])):
         where = f"linux.namespaces[{index}]"
         kind, path = namespace["type"], namespace.get("path", "")
@@ -191,7 +193,7 @@ def _namespaces(config: "dict[str, Any]", linux: "dict[str, Any]") -> None:
         _net_devices(linux["netDevices"], "network" in paths)
 
 
-def _host_mounts(linux: "dict[str, Any]", own_users: bool) -> None:
+def _host_mounts(linux: dict[str, Any], own_users: bool) -> None:
     """Check a container that has the host's mounts."""
     for name in ("maskedPaths", "readonlyPaths"):
         if linux.get(name):
@@ -200,7 +202,7 @@ def _host_mounts(linux: "dict[str, Any]", own_users: bool) -> None:
         fail("linux.namespaces", "a user namespace may not mount in the host's mount namespace")
 
 
-def _id_maps(rows: "list[dict[str, int]]", where: str) -> None:
+def _id_maps(rows: list[dict[str, int]], where: str) -> None:
     for index, row in enumerate(rows):
         if row["size"] == 0:
             fail(f"{where}[{index}].size", "must be greater than 0")
@@ -209,7 +211,7 @@ def _id_maps(rows: "list[dict[str, int]]", where: str) -> None:
                 fail(f"{where}[{index}].{side}", f"with its size reaches beyond {_ID_LIMIT - 1}")
 
 
-def _net_devices(rows: "dict[str, dict[str, str]]", own_network: bool) -> None:
+def _net_devices(rows: dict[str, dict[str, str]], own_network: bool) -> None:
     """Check the names as the kernel does (dev_valid_name), but with the path of the culprit."""
     if not own_network:
         fail("linux.netDevices", "unable to move network devices without a NET namespace")
@@ -220,7 +222,7 @@ def _net_devices(rows: "dict[str, dict[str, str]]", own_network: bool) -> None:
                 fail(f"linux.netDevices.{name}", f"{text!r} is not the name of an interface")
 
 
-def _devices(linux: "dict[str, Any]") -> None:
+def _devices(linux: dict[str, Any]) -> None:
     for index, device in enumerate(linux.get("devices", [])):
         where = f"linux.devices[{index}]"
         if device["type"] not in ("c", "b", "u", "p"):
@@ -255,7 +257,7 @@ def _version(version: str) -> None:
         fail("ociVersion", f"{version} is not supported; 1.x.y is")
 
 
-def _no_limit_of_old(version: str, resources: "dict[str, Any]") -> None:
+def _no_limit_of_old(version: str, resources: dict[str, Any]) -> None:
     """Take out a pids.limit of 0 that an engine older than version 1.3 has written for "no limit".
 
     What a 0 means since 1.3: minirun.cgroups.resources.

@@ -2,6 +2,8 @@
 soon as the container runs.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.common import interrupts
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def run(reserve: "Callable[[], Container]", options: SupervisorOptions) -> int:
+def run(reserve: Callable[[], Container], options: SupervisorOptions) -> int:
     """Fork the supervisor; print the id when the container runs, or its error."""
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     signals.block()
@@ -39,7 +41,7 @@ def run(reserve: "Callable[[], Container]", options: SupervisorOptions) -> int:
 
 
 def _background(
-    reserve: "Callable[[], Container]", options: SupervisorOptions, write_end: int
+    reserve: Callable[[], Container], options: SupervisorOptions, write_end: int
 ) -> int:
     """In the supervisor: run the container, and tell the parent how its start went."""
     os.setsid()

@@ -1,5 +1,7 @@
 """runc's `run`: a container of a bundle, from its making to its end."""
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import endings, extras, lifecycle, state
@@ -48,7 +50,7 @@ def run(options: bundle.BundleOptions, settings: Settings) -> int:
     return status
 
 
-def _wait(init: Init, streams: "output.Streams | None") -> int:
+def _wait(init: Init, streams: output.Streams | None) -> int:
     """Wait for the container's end; return its exit status."""
     return streams.relay(init.pid, init.pidfd) if streams else endings.wait(init.pidfd, init.pid)
 

@@ -1,5 +1,7 @@
 """A container that exists, as the commands for it find it: its record, and its config.json."""
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import choices, extras, jsonlite, places, state
@@ -44,7 +46,7 @@ def load(settings: Settings, container_id: str, *, whole: bool = False) -> Conta
     return Container(settings._replace(cgroup_version=record["cgroup_version"]), config, record)
 
 
-def saved_config(directory: str, *, whole: bool = True) -> "dict[str, Any] | None":
+def saved_config(directory: str, *, whole: bool = True) -> dict[str, Any] | None:
     """config.json as it was at create; later changes to the bundle have no effect (the spec).
 
     None if there is none: the container is being removed. Unless the `whole` is asked for,
@@ -56,7 +58,7 @@ def saved_config(directory: str, *, whole: bool = True) -> "dict[str, Any] | Non
         raw = jsonlite.loads(records.read_file(fd, places.CONFIG).decode())
         linux = raw.get("linux") if isinstance(raw, dict) else None
         seccomp = linux.pop("seccomp", None) if linux.__class__ is dict and not whole else None
-        checked: "dict[str, Any]" = extras.function("check_config")(raw)
+        checked: dict[str, Any] = extras.function("check_config")(raw)
     except FileNotFoundError:
         return None
     except ConfigError as error:
@@ -71,7 +73,7 @@ def saved_config(directory: str, *, whole: bool = True) -> "dict[str, Any] | Non
     return checked
 
 
-def _wrong_cgroup(record: "dict[str, Any]", config: "oci_config.Config | None") -> str:
+def _wrong_cgroup(record: dict[str, Any], config: oci_config.Config | None) -> str:
     """Return why the record's cgroup may not be this container's; empty if it is.
 
     It is killed and removed with the container. What the record says of it has to be what
@@ -106,7 +108,7 @@ def _is_cgroup(place: str) -> bool:
     return any(place.startswith(f"{each.path}/") for each in hierarchies.mounted())
 
 
-def choices_of(record: "dict[str, Any]") -> Choices:
+def choices_of(record: dict[str, Any]) -> Choices:
     """Return the choices in a container's record; none in one that an older minirun wrote.
 
     Raises DamagedRecord.
@@ -122,7 +124,7 @@ def choices_of(record: "dict[str, Any]") -> Choices:
     return found
 
 
-_TYPES: "dict[str, Any]" = {
+_TYPES: dict[str, Any] = {
     "gpu_driver": str, "gpus": (str, type(None)), "driver_root": str, "dev_root": str,
     "load_kmods": bool,
     "gpu_hook": bool, "exclusive": bool, "layers": tuple, "volatile": bool,

@@ -6,6 +6,8 @@ process sees it. What is mounted inside (/proc, /dev, volumes) is an empty direc
 as docker has it. No path is followed: minirun.image.pack.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -76,11 +78,11 @@ class _View(RootMount):
     """The layers, lowest first, and nothing that could be written to."""
 
     path: str
-    layers: "tuple[str, ...]"
+    layers: tuple[str, ...]
     writable: str
     options: str = ""
 
-    def _options(self, layers: "tuple[str, ...]") -> str:
+    def _options(self, layers: tuple[str, ...]) -> str:
         return f"lowerdir={':'.join(map(_escaped, reversed(layers)))}{self.options}"
 
 

@@ -1,5 +1,7 @@
 """The logs of containers that are gone: ROOT/.history/STAMP.NUMBER.ID.jsonl."""
 
+from __future__ import annotations
+
 import os
 import time
 
@@ -45,7 +47,7 @@ def open_folder(root: str) -> int:
     return os.open(f"{root}/{places.HISTORY}", flags)
 
 
-def names(fd: int) -> "list[str]":
+def names(fd: int) -> list[str]:
     """Return the names of the logs in a history, STAMP.NUMBER.ID.jsonl, the oldest first."""
     return sorted(name for name in os.listdir(fd) if _is_log(name))
 

@@ -6,6 +6,8 @@ Containers begin and end meanwhile (core/directories). So what has no name yet i
 that have one are listed: it may become one of them, and none is missed.
 """
 
+from __future__ import annotations
+
 import os
 from typing import Any, NamedTuple
 
@@ -30,7 +32,7 @@ class InUse(NamedTuple):
     damaged: list[str]
     """Directories whose record cannot be read."""
 
-    def certain(self) -> "InUse":
+    def certain(self) -> InUse:
         """Return this, if every record could be read. Raises ImageError."""
         if not self.damaged:
             return self

@@ -1,5 +1,7 @@
 """Reads what a container has written, from the files that minirun.running.logfile keeps."""
 
+from __future__ import annotations
+
 import os
 from collections import deque
 
@@ -23,7 +25,7 @@ class OutputReader:
         self.timestamps = timestamps
         self.current: BinaryIO | None = None
 
-    def show(self, tail: "int | None" = None) -> None:
+    def show(self, tail: int | None = None) -> None:
         """Show the whole lines that have come since; with `tail`, so many of them at the end."""
         lines = self._lines()
         for line in lines if tail is None else deque(lines, maxlen=tail):
@@ -33,7 +35,7 @@ class OutputReader:
             text = (f"{row['time']} " if self.timestamps else "") + row["log"]
             _write(2 if row["stream"] == "stderr" else 1, text.encode(errors="replace"))
 
-    def _lines(self) -> "Iterator[bytes]":
+    def _lines(self) -> Iterator[bytes]:
         """Yield the whole lines from where it has stopped; begin with the oldest file."""
         try:
             files: list[BinaryIO] = [open(fd, "rb") for fd in open_all(self.directory)]
@@ -47,7 +49,7 @@ class OutputReader:
         if self.current:
             yield from _whole_lines(self.current)
 
-    def _after_current(self, files: "list[BinaryIO]") -> "list[BinaryIO]":
+    def _after_current(self, files: list[BinaryIO]) -> list[BinaryIO]:
         """Close those that were read, or are being read; return the others."""
         if not self.current:
             return files
@@ -65,7 +67,7 @@ def _write(fd: int, data: bytes) -> None:
         data = data[os.write(fd, data) :]
 
 
-def _row(line: bytes) -> "dict[str, str] | None":
+def _row(line: bytes) -> dict[str, str] | None:
     """Return what a line of the log holds; None if it is broken: a disk was full."""
     try:
         row = jsonlite.loads(line.decode())
@@ -75,7 +77,7 @@ def _row(line: bytes) -> "dict[str, str] | None":
     return row if whole and all(isinstance(value, str) for value in row.values()) else None
 
 
-def _whole_lines(file: "BinaryIO") -> "Iterator[bytes]":
+def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
     while True:
         place = file.tell()
         line = file.readline()
@@ -85,7 +87,7 @@ def _whole_lines(file: "BinaryIO") -> "Iterator[bytes]":
         yield line
 
 
-def open_all(directory: str) -> "list[int]":
+def open_all(directory: str) -> list[int]:
     """Return descriptors of all files that there are, the oldest first. Raises OSError.
 
     A name may become another file's between two looks: then all are looked for again.
@@ -105,7 +107,7 @@ def open_all(directory: str) -> "list[int]":
             os.close(fd)
 
 
-def _names(directory: str) -> "list[str]":
+def _names(directory: str) -> list[str]:
     """Return the names of a container's log files, the oldest first."""
     numbers = [name[len(OUTPUT) + 1 :] for name in os.listdir(directory) if name.startswith(OUTPUT)]
     rotated = sorted((int(text) for text in numbers if text.isdecimal()), reverse=True)

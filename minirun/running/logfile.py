@@ -7,6 +7,8 @@ missing. docker bounds nothing unless told to; its "local" driver keeps 5 files 
 does minirun.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import jsonlite, state
@@ -25,7 +27,7 @@ _LONGEST = 65536
 class OutputLog:
     """The writer: the container's supervisor."""
 
-    def __init__(self, directory: str, limits: "OutputLimits") -> None:
+    def __init__(self, directory: str, limits: OutputLimits) -> None:
         self.path = f"{directory}/{OUTPUT}"
         self.limits = limits
         self.rest = {"stdout": b"", "stderr": b""}
@@ -36,7 +38,7 @@ class OutputLog:
         self.fd = os.open(self.path, flags, 0o600)
         self.size = os.fstat(self.fd).st_size
 
-    def keeper(self, stream: str) -> "Callable[[bytes], None]":
+    def keeper(self, stream: str) -> Callable[[bytes], None]:
         """Return what writes a chunk of `stream` into the log."""
         return lambda data: self.write(stream, data)
 
@@ -50,7 +52,7 @@ class OutputLog:
         self.rest[stream] = rest
         self._append(stream, ended)
 
-    def _append(self, stream: str, lines: "list[bytes]") -> None:
+    def _append(self, stream: str, lines: list[bytes]) -> None:
         """Write a row for each line, as many as a file takes with one write(2)."""
         end = f', "stream": "{stream}", "time": "{state.timestamp()}"}}\n'
         rows: list[bytes] = []

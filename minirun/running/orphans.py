@@ -6,6 +6,8 @@ what has simply stopped stays. What has no record of minirun's is named and left
 directories that never got a container's name, or have lost it: core/directories.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import endings, places, state
@@ -37,7 +39,7 @@ def collect(settings: Settings, container_id: str, *, dry: bool) -> str:
     return reason
 
 
-def why_orphan(record: "dict[str, Any]") -> str:
+def why_orphan(record: dict[str, Any]) -> str:
     """Return why a container is to be collected; empty if it is not."""
     if state.is_alive(record["supervisor"]):
         return ""
@@ -50,7 +52,7 @@ def why_orphan(record: "dict[str, Any]") -> str:
     return "it was to be removed at its end" if record["auto_remove"] else ""
 
 
-def abandoned(root: str) -> "Iterator[str]":
+def abandoned(root: str) -> Iterator[str]:
     """Yield what is in ROOT/.new and belongs to no living process, as .new/PID-TIME.
 
     Only directories that this module has made: by place, name, owner and content. Raises OSError.
@@ -65,7 +67,7 @@ def abandoned(root: str) -> "Iterator[str]":
             yield f"{places.NEW}/{name}"
 
 
-def remove_abandoned(root: str) -> "list[str]":
+def remove_abandoned(root: str) -> list[str]:
     """Remove all that is abandoned; return its names. Raises OSError."""
     found = list(abandoned(root))
     if found:
@@ -75,7 +77,7 @@ def remove_abandoned(root: str) -> "list[str]":
     return found
 
 
-def _entries(directory: str) -> "list[str] | None":
+def _entries(directory: str) -> list[str] | None:
     """Return the names in a directory of the caller's own; None if it is anything else."""
     try:
         fd = records.open_directory(directory)

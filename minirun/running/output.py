@@ -1,5 +1,7 @@
 """What comes out of a run: the container's streams, kept for `minirun logs`, and its viewers."""
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import endings
@@ -36,7 +38,7 @@ class Streams:
         container: Container,
         interactive: bool,
         detach: bool,
-        log: "OutputLimits | None" = None,
+        log: OutputLimits | None = None,
     ) -> None:
         """Open them. Raises OSError, and nothing is open then."""
         self.flows: list[tuple[int, int, int, str]] = []
@@ -128,7 +130,7 @@ class Streams:
             log.close()
         return endings.wait(pidfd, pid)
 
-    def _open_log(self) -> "OutputLog | None":
+    def _open_log(self) -> OutputLog | None:
         """Return what keeps the output; None if nothing is to be kept, or can be."""
         if not self.log:
             return None
@@ -140,7 +142,7 @@ class Streams:
             warn(from_os(error, "what the container writes is not kept").line())
             return None
 
-    def _copy(self, pidfd: int, log: "OutputLog | None") -> None:
+    def _copy(self, pidfd: int, log: OutputLog | None) -> None:
         flows = []
         for source, target, owned, name in self.flows:
             keep = log.keeper(name) if log and name else None
@@ -148,7 +150,7 @@ class Streams:
         pipes.copy(flows, pidfd)
 
 
-def callers_size() -> "tuple[int, int]":
+def callers_size() -> tuple[int, int]:
     """Return (rows, columns) of the caller's terminal; (0, 0) if there is none."""
     for fd in (0, 1):
         try:

@@ -14,6 +14,8 @@ all processes that have the same open file (fcntl(2)).
 What the real stack does: docker's client, containerd's shim and conmon copy; runc does without -d.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import select
@@ -37,7 +39,7 @@ class Flow:
     """
 
     def __init__(
-        self, source: int, target: int, owned: int, keep: "Callable[[bytes], None] | None" = None
+        self, source: int, target: int, owned: int, keep: Callable[[bytes], None] | None = None
     ) -> None:
         self.source = source
         self.target = target
@@ -48,7 +50,7 @@ class Flow:
         regular = target >= 0 and stat.S_ISREG(os.fstat(target).st_mode)
         self.most = CHUNK if regular else _PIPE_BUF
 
-    def interest(self) -> "tuple[int, int]":
+    def interest(self) -> tuple[int, int]:
         """Return the descriptor and the event that the flow waits for."""
         return (self.target, select.POLLOUT) if self.waiting else (self.source, select.POLLIN)
 
@@ -119,7 +121,7 @@ class Flow:
             self._write(self.most)
 
 
-def copy(flows: "list[Flow]", pidfd: int) -> None:
+def copy(flows: list[Flow], pidfd: int) -> None:
     """Let everything flow until the process of `pidfd` has ended and its output is passed on."""
     while True:
         poll = select.poll()

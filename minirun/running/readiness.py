@@ -3,6 +3,8 @@
 A module of its own, since few callers have such a socket, and sockets cost time at import.
 """
 
+from __future__ import annotations
+
 import os
 import select
 
@@ -22,7 +24,7 @@ _PATIENCE = 30_000
 """Milliseconds that systemd has to read what it is told, as in runc."""
 
 
-def listen(container: str) -> "socket | None":
+def listen(container: str) -> socket | None:
     """Make the container's socket, before its command runs. Raises OSError.
 
     None if the caller has no manager, or had none when the container was made.
@@ -38,7 +40,7 @@ def listen(container: str) -> "socket | None":
     return ours
 
 
-def relay(ours: "socket", pidfd: int, main: int) -> None:
+def relay(ours: socket, pidfd: int, main: int) -> None:
     """Wait until the command is ready, and tell the manager so; `main`: the process to watch.
 
     Ends too if init does, the process of `pidfd`. Raises OSError.
@@ -54,7 +56,7 @@ def relay(ours: "socket", pidfd: int, main: int) -> None:
             return
 
 
-def relay_or_warn(ours: "socket", pidfd: int, main: int) -> None:
+def relay_or_warn(ours: socket, pidfd: int, main: int) -> None:
     """Do as :func:`relay`; what goes wrong is a warning, since the command runs by now."""
     try:
         relay(ours, pidfd, main)
@@ -62,7 +64,7 @@ def relay_or_warn(ours: "socket", pidfd: int, main: int) -> None:
         warn(f"NOTIFY_SOCKET {manager()}: {os.strerror(error.errno or 0).lower()}")
 
 
-def relay_aside(ours: "socket", pidfd: int, main: int) -> "Callable[[], None]":
+def relay_aside(ours: socket, pidfd: int, main: int) -> Callable[[], None]:
     """Do so in a thread; the signals stay with the caller's. Return a function that waits for it.
 
     It is to be called when init has ended, and before a process is cloned: the copy of one of two

@@ -3,6 +3,8 @@
 A record that fails is one that minirun has not written, or that was damaged since.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import state
@@ -20,7 +22,7 @@ _MOST_PIDS = 1 << 22
 """The kernel's limit for /proc/sys/kernel/pid_max: proc_sys_kernel(5)."""
 
 
-def check(value: "Any", directory: str) -> None:
+def check(value: Any, directory: str) -> None:
     """Raise ValueError if a record is not one that minirun has written for this directory."""
     if not isinstance(value, dict):
         raise ValueError("it is no JSON object")
@@ -47,7 +49,7 @@ def _is_same(one: str, other: str) -> bool:
         return False
 
 
-def check_plain(value: "Any", left: int = _DEEPEST) -> None:
+def check_plain(value: Any, left: int = _DEEPEST) -> None:
     """Raise ValueError for what could not be written again, or be part of a path.
 
     `left` is how many levels deep it may be.
@@ -69,23 +71,23 @@ def check_plain(value: "Any", left: int = _DEEPEST) -> None:
         raise ValueError("a number in it is too large")
 
 
-def _is(*kinds: type) -> "Callable[[Any], bool]":
+def _is(*kinds: type) -> Callable[[Any], bool]:
     return lambda value: type(value) in kinds
 
 
-def _texts(value: "Any") -> bool:
+def _texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
-def _named_texts(value: "Any") -> bool:
+def _named_texts(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
 
 
-def _is_pid(value: "Any") -> bool:
+def _is_pid(value: Any) -> bool:
     return type(value) is int and 0 <= value <= _MOST_PIDS
 
 
-def _is_process(value: "Any") -> bool:
+def _is_process(value: Any) -> bool:
     """Return True if this is what minirun.core.state.identity returns."""
     if not isinstance(value, dict) or not {"pid", "start", "boot"} <= value.keys():
         return False
@@ -93,7 +95,7 @@ def _is_process(value: "Any") -> bool:
     return _is_pid(pid) and pid > 0 and type(start) is int and isinstance(value["boot"], str)
 
 
-def _is_mount(value: "Any") -> bool:
+def _is_mount(value: Any) -> bool:
     """Return True if this is what minirun.oci.mounts.host_namespace notes."""
     if not isinstance(value, dict) or value.keys() != {"id", "directory", "boot"}:
         return False
@@ -103,7 +105,7 @@ def _is_mount(value: "Any") -> bool:
     return all(type(number) is int and number >= 0 for number in (value["id"], *numbers))
 
 
-def _is_cgroup(value: "Any") -> bool:
+def _is_cgroup(value: Any) -> bool:
     """Return True if this is what minirun.cgroups.Cgroup.record returns.
 
     Each directory ends with the cgroup's path, and is not the top of a hierarchy.
@@ -122,19 +124,19 @@ def _is_cgroup(value: "Any") -> bool:
     return set(dirs) == {""} if version == 2 else bool(dirs) and "" not in dirs
 
 
-def _has_scope(value: "dict[str, Any]") -> bool:
+def _has_scope(value: dict[str, Any]) -> bool:
     texts = isinstance(value["scope"], str) and isinstance(value.get("slice"), str)
     return texts and value["path"].endswith(f"/{value['scope']}")
 
 
-def _is_path(value: "Any") -> bool:
+def _is_path(value: Any) -> bool:
     """Return True if this is an absolute path below the root, without any detour."""
     if not isinstance(value, str) or value[:1] != "/":
         return False
     return not {"", ".", ".."} & set(value[1:].split("/"))
 
 
-def _is_time(value: "Any") -> bool:
+def _is_time(value: Any) -> bool:
     """Return True if this is a time as minirun.core.state.timestamp writes it."""
     if not isinstance(value, str) or len(value) < 20 or not value.isascii():
         return False
@@ -156,7 +158,7 @@ def _days(year: int, month: int) -> int:
 
 
 _TEXT, _BOOLEAN = (_is(str), "a text"), (_is(bool), "true or false")
-REQUIRED: "dict[str, tuple[Callable[[Any], bool], str]]" = {
+REQUIRED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "ociVersion": _TEXT, "id": _TEXT, "bundle": _TEXT, "rootfs": _TEXT, "directory": _TEXT,
     "cgroup_path": _TEXT, "complete": _BOOLEAN, "managed": _BOOLEAN, "auto_remove": _BOOLEAN,
     "systemd_cgroup": _BOOLEAN,
@@ -169,7 +171,7 @@ REQUIRED: "dict[str, tuple[Callable[[Any], bool], str]]" = {
     "cgroup_version": (lambda value: value in ("auto", "v1", "v2"), "auto, v1 or v2"),
 }  # fmt: skip
 """Every record has these: field → (a test of its value, what it is to be)."""
-OPTIONAL: "dict[str, tuple[Callable[[Any], bool], str]]" = {
+OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
     "unprivileged": _BOOLEAN, "groups_denied": _BOOLEAN, "poststop_done": _BOOLEAN,
     "no_pivot": (_is(bool, str), "true or false"),
     "no_new_keyring": (_is(bool, str), "true or false"),

@@ -1,5 +1,7 @@
 """The first record of a container, and its directory: before a cgroup or a process is made."""
 
+from __future__ import annotations
+
 import os
 
 from minirun.common import descriptors
@@ -21,7 +23,7 @@ _TO_CLEAN_UP = 8
 """Descriptors that must be free. With fewer, what is begun could not be removed either."""
 
 
-def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any") -> Container:
+def reserve(settings: Settings, container_id: str, config: Config, **extra: Any) -> Container:
     """Make the container's directory and write its first record (minirun.core.directories).
 
     `extra` are more fields of the record. Raises StateError if the name is in use, ConfigError,
@@ -49,7 +51,7 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: "Any
     return container
 
 
-def first_record(settings: Settings, container_id: str, config: Config) -> "dict[str, Any]":
+def first_record(settings: Settings, container_id: str, config: Config) -> dict[str, Any]:
     """Return the record of a container that is about to be made. Raises ConfigError, UsageError."""
     record: dict[str, Any] = {
         "ociVersion": state.OCI_VERSION, "id": container_id, "status": state.CREATING,

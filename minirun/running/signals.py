@@ -10,6 +10,8 @@ What the caller has blocked or ignored counts for nothing: SIGTERM must reach a 
 waits for a hook.
 """
 
+from __future__ import annotations
+
 import _signal
 import select
 
@@ -24,7 +26,7 @@ FORWARDED = (1, 2, 3, 10, 12, 15, 18, 28, 29, 30, *range(34, 65))
 """SIGHUP, INT, QUIT, USR1, USR2, TERM, CONT, WINCH, IO, PWR and the real-time signals go on to the
 container's init: systemd there ends at SIGRTMIN+3. (32 and 33 are the C library's own.)"""
 
-_queued: "list[int]" = []
+_queued: list[int] = []
 
 
 class Interrupted(MinirunError):
@@ -53,7 +55,7 @@ def _interrupt(number: int, frame: object) -> None:
     raise Interrupted(f"interrupted by signal {number}", status=128 + number)
 
 
-def forward_once_running(channel: "Channel", pidfd: int) -> None:
+def forward_once_running(channel: Channel, pidfd: int) -> None:
     """From now on, a signal goes to the container if its command runs by now.
 
     Its init has closed its end of `channel` then; its last words may still be unread.

@@ -1,5 +1,7 @@
 """What is stored of containers below a state root, for those that list them."""
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import state
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def records(root: str) -> "list[dict[str, Any]]":
+def records(root: str) -> list[dict[str, Any]]:
     """Return the record of every container, without those that vanish meanwhile.
 
     One that cannot be read is named on standard error; in the list it has the status "damaged".
@@ -30,7 +32,7 @@ def records(root: str) -> "list[dict[str, Any]]":
     return found
 
 
-def _damaged(directory: str) -> "dict[str, Any]":
+def _damaged(directory: str) -> dict[str, Any]:
     """Return what a list shows of a container without a record: its id, and when it was changed."""
     try:
         changed = os.stat(directory).st_mtime

@@ -4,6 +4,8 @@ The process that does this is the container's supervisor. With -d it is a proces
 (minirun.running.background). When a supervisor is killed, `gc` finds its container and ends it.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import endings, events, lifecycle, state
@@ -28,16 +30,16 @@ class SupervisorOptions(Record):
     pid_file: str = ""
     log: output.OutputLimits = output.OutputLimits()
     """How much of its output is kept."""
-    begin: "Callable[[Container], None] | None" = None
+    begin: Callable[[Container], None] | None = None
     """Called before stage 1, as soon as the log is open; its error ends the container."""
     earlier: bytes = b""
     """Events of before the container, as lines for its log: those of a pull."""
 
 
 def run(
-    reserve: "Callable[[], Container]",
+    reserve: Callable[[], Container],
     options: SupervisorOptions,
-    started: "Callable[[Container], None] | None" = None,
+    started: Callable[[Container], None] | None = None,
 ) -> int:
     """Make, run and end a container; return the exit status of its command.
 
@@ -54,7 +56,7 @@ def run(
 def _run(
     container: Container,
     options: SupervisorOptions,
-    started: "Callable[[Container], None] | None",
+    started: Callable[[Container], None] | None,
 ) -> int:
     viewers, streams = options.viewers, None
     try:

@@ -1,5 +1,7 @@
 """What `--step` prints: a snapshot as a page, and why a step is taken."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from minirun import knowledge
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 _CLOSED = "(the same as the runtime's)"
 
 
-def page(taken: "Snapshot", width: int = text.WIDTH) -> str:
+def page(taken: Snapshot, width: int = text.WIDTH) -> str:
     """Return a snapshot as a page for a terminal of `width` columns."""
     blocks = [
         ("namespaces of init", _namespaces(taken)),
@@ -32,7 +34,7 @@ def _block(title: str, rows: list[str], width: int) -> str:
     return "\n".join([f"{title}:", *shown]) + "\n"
 
 
-def _namespaces(taken: "Snapshot") -> list[str]:
+def _namespaces(taken: Snapshot) -> list[str]:
     host = taken.get("host_namespaces", {})
     return [
         f"{kind:<8} {inode}" + (f"  {_CLOSED}" if host.get(kind) == inode else "")
@@ -40,13 +42,13 @@ def _namespaces(taken: "Snapshot") -> list[str]:
     ]
 
 
-def _mounts(taken: "Snapshot") -> list[str]:
+def _mounts(taken: Snapshot) -> list[str]:
     own = [mount for mount in taken["mounts"] if not mount.startswith("host:")]
     others = len(taken["mounts"]) - len(own)
     return own + ([f"and {others} of the host, until pivot_root"] if others else [])
 
 
-def _fifos(processes: "dict[str, ProcessFacts]") -> list[str]:
+def _fifos(processes: dict[str, ProcessFacts]) -> list[str]:
     """Return each FIFO with who holds it, and as which descriptor."""
     held: dict[str, list[str]] = {}
     for who, facts in processes.items():
@@ -57,7 +59,7 @@ def _fifos(processes: "dict[str, ProcessFacts]") -> list[str]:
     return [f"{name}: {', '.join(holders)}" for name, holders in sorted(held.items())]
 
 
-def _process(facts: "ProcessFacts") -> list[str]:
+def _process(facts: ProcessFacts) -> list[str]:
     log = [d.split(" ", 1)[1] for d in facts["descriptors"] if d.endswith(f"/{places.EVENTS}")]
     home = log[0].rpartition("/")[0] if log else "\0"
     return [

@@ -1,5 +1,7 @@
 """What a live page shows now: the events so far, where the run is held, and what was answered."""
 
+from __future__ import annotations
+
 import threading
 from typing import Any
 
@@ -62,7 +64,7 @@ class Board:
             live = self._live() | {"presenter": presenter, "framed": framed}
         return html.render([found], language=self.language, live=live)
 
-    def news(self, version: int, had: int, seconds: float) -> "dict[str, Any] | None":
+    def news(self, version: int, had: int, seconds: float) -> dict[str, Any] | None:
         """Return what a page lacks that has `had` events and that version; wait until it does.
 
         None if nothing came within the time. Shape: {"live": …, "grown": … of growing.news, and at

@@ -4,6 +4,8 @@ It is `minirun diff` for a reader who stands at a gate: only what a stage is the
 descriptors and the hundreds of mounts that pivot_root leaves behind are counted, not listed.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, NamedTuple
 
 from minirun.show import differ
@@ -23,7 +25,7 @@ class SnapshotChange(NamedTuple):
     gone: list[str]
 
 
-def since(before: "Snapshot | None", now: "Snapshot") -> list[SnapshotChange]:
+def since(before: Snapshot | None, now: Snapshot) -> list[SnapshotChange]:
     """Return what differs from the stop before (None: there was none); kinds that are equal do not
     appear."""
     found = []
@@ -44,7 +46,7 @@ def _told(lines: list[str]) -> list[str]:
     return own + ([f"{hosts} mounts of the host"] if hosts else [])
 
 
-def _lines(snapshot: "Snapshot", kind: str) -> list[str]:
+def _lines(snapshot: Snapshot, kind: str) -> list[str]:
     if kind == "rules":
         return differ.lines(snapshot, "devices")
     if kind == "namespaces":
@@ -62,7 +64,7 @@ def _lines(snapshot: "Snapshot", kind: str) -> list[str]:
     return [line.removeprefix(".") for line in snapshot["files"] if line not in set(nodes)]
 
 
-def _process(who: str, facts: "ProcessFacts") -> list[str]:
+def _process(who: str, facts: ProcessFacts) -> list[str]:
     found = [f"{who}: process {facts['pid']} ({facts['name']})"]
     found.append(f"{who}: capabilities {facts['capabilities']}")
     if facts.get("no_new_privs"):

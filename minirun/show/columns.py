@@ -4,6 +4,8 @@ Engines and scripts read these tables (`list` is runc's, `ps` is docker's) and w
 there is no line, no colour, and no rich, which takes longer to import than the command runs.
 """
 
+from __future__ import annotations
+
 from minirun.show.text import clean, display_width, padded
 
 TYPE_CHECKING = False
@@ -12,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def aligned(
-    rows: "Sequence[Sequence[str]]", gap: int = 2, least: int = 0, *, unicode: bool = True
-) -> "list[str]":
+    rows: Sequence[Sequence[str]], gap: int = 2, least: int = 0, *, unicode: bool = True
+) -> list[str]:
     """Return one line for each row; all rows have as many cells as the first one.
 
     A column is as wide as its widest cell and `gap` blanks, and at least `least`. Cells are made

@@ -7,6 +7,8 @@ each boundary it writes a snapshot into the log, so that `minirun diff` and the 
 later; with --snapshots alone that is all it does.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 
@@ -204,7 +206,7 @@ class Controller:
         os.kill(self.runtime, _SIGINT)
         keys.wait([], self.runtime_pipe, _PATIENCE)
 
-    def earlier(self, back: int, at: str) -> "snapshot.Snapshot | None":
+    def earlier(self, back: int, at: str) -> snapshot.Snapshot | None:
         """Return the snapshot that was taken `back` boundaries before `at`; None without any."""
         taken = [each for each in self.taken if each["at"] != at]
         return taken[max(0, len(taken) - back)] if taken else None

@@ -4,6 +4,8 @@ The list of files comes out as the seed of this project has it: names as `find .
 the form of diff(1), `> ./dev/nvidia0` for what is new and `< …` for what has gone.
 """
 
+from __future__ import annotations
+
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +28,7 @@ class Part(NamedTuple):
     new: list[str]
 
 
-def compare(before: "Snapshot", after: "Snapshot") -> list[Part]:
+def compare(before: Snapshot, after: Snapshot) -> list[Part]:
     """Return the differences of two snapshots, part by part; equal parts have none."""
     found = []
     for name in PARTS:
@@ -36,7 +38,7 @@ def compare(before: "Snapshot", after: "Snapshot") -> list[Part]:
     return found
 
 
-def lines(snapshot: "Snapshot", part: str) -> list[str]:
+def lines(snapshot: Snapshot, part: str) -> list[str]:
     """Return a part of a snapshot as lines that can be compared."""
     value: Any = snapshot.get(part) or {}
     if part == "namespaces":
@@ -46,7 +48,7 @@ def lines(snapshot: "Snapshot", part: str) -> list[str]:
     return [str(line) for line in value]
 
 
-def _process(who: str, facts: "ProcessFacts") -> list[str]:
+def _process(who: str, facts: ProcessFacts) -> list[str]:
     head = [
         f"{who} {key.replace('_', ' ')} {value}"
         for key, value in facts.items()
@@ -66,7 +68,7 @@ def text(parts: list[Part]) -> str:
     return "\n".join(blocks) + "\n"
 
 
-def normal_form(before: "Snapshot", after: "Snapshot") -> str:
+def normal_form(before: Snapshot, after: Snapshot) -> str:
     """Return the names of files that differ as diff(1) prints two listings of find(1).
 
     Each block begins with the lines' numbers and what happened: 48a49 for a line that came.
@@ -128,7 +130,7 @@ def _stage(word: str) -> int:
     return int(digits)
 
 
-def choose(recording: Recording, at: str) -> "Snapshot":
+def choose(recording: Recording, at: str) -> Snapshot:
     """Return the snapshot at a boundary. Raises UsageError if none was taken."""
     if at in recording.snapshots:
         return recording.snapshots[at]

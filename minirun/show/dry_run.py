@@ -4,6 +4,8 @@ The plans are the run's own: the same operations, in the same order, which say t
 would do. What only a living container knows has its name in capitals: PID.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import extras, jsonlite
@@ -26,7 +28,7 @@ _PID = 4194305
 """A number that no process has: /proc/sys/kernel/pid_max is at most 1 << 22 (proc(5))."""
 
 
-def lines(container: Container) -> "Iterator[str]":
+def lines(container: Container) -> Iterator[str]:
     """Yield the plan of a container that is not made, as text. Raises MinirunError, OSError."""
     config = container.config
     container.prepare()
@@ -45,13 +47,13 @@ def lines(container: Container) -> "Iterator[str]":
     yield from _stage(7, "init", "pivot_root and exec", _last(container))
 
 
-def _stage(number: int, actor: str, name: str, steps: "Iterable[str]") -> "Iterator[str]":
+def _stage(number: int, actor: str, name: str, steps: Iterable[str]) -> Iterator[str]:
     yield f"{number}  {actor:<8} {name}"
     for step in steps:
         yield f"            {step.replace(str(_PID), 'PID')}"
 
 
-def _first(container: Container) -> "Iterator[str]":
+def _first(container: Container) -> Iterator[str]:
     config = container.config
     for directory in container.cgroup.directories():
         yield f"mkdir {directory}"
@@ -67,11 +69,11 @@ def _first(container: Container) -> "Iterator[str]":
     yield from _described(s1_clone.plan(container))
 
 
-def _described(plan: "Iterable[Operation | Step]") -> "Iterator[str]":
+def _described(plan: Iterable[Operation | Step]) -> Iterator[str]:
     return (line for operation in plan for line in operation.describe().splitlines())
 
 
-def _gpus(container: Container) -> "Iterator[str]":
+def _gpus(container: Container) -> Iterator[str]:
     """Yield stages 4 and 5: the image's lowest layer is looked into, where the libraries go."""
     config = container.config
     argv = extras.gpu_arguments(config, {"pid": _PID, "bundle": config.bundle})
@@ -89,7 +91,7 @@ def _gpus(container: Container) -> "Iterator[str]":
     yield from _stage(5, "cli", name, steps)
 
 
-def _last(container: Container) -> "Iterator[str]":
+def _last(container: Container) -> Iterator[str]:
     config = container.config
     yield "pivot_root . ."
     for key, value in (config.linux.get("sysctl") or {}).items():

@@ -6,6 +6,8 @@ waited for, or, at the end of a finished log, left out. Any other line is broken
 or the file is no log): it is left out and counted, and each view says so once.
 """
 
+from __future__ import annotations
+
 import os
 import time
 
@@ -31,14 +33,14 @@ class Event(Record):
     """The process id, on the host, of the process that did it."""
     kind: str
     name: str
-    args: "dict[str, Any]"
-    ret: "int | None"
-    errno: "str | None"
+    args: dict[str, Any]
+    ret: int | None
+    errno: str | None
     """The error's name, such as ENOENT; None if there was none."""
     dur: int
     """Nanoseconds."""
     why: str
-    more: "dict[str, Any]"
+    more: dict[str, Any]
     """Fields of the line that this version does not know."""
 
     @property
@@ -51,9 +53,9 @@ class Event(Record):
         """Return True if it was inferred from what strace saw: minirun observe."""
         return self.more.get("observed") is True
 
-    def fields(self) -> "dict[str, Any]":
+    def fields(self) -> dict[str, Any]:
         """Return it as the log has it: name of a field → value."""
-        fields: "dict[str, Any]" = self._asdict()
+        fields: dict[str, Any] = self._asdict()
         more: dict[str, Any] = fields.pop("more")
         return fields | more
 
@@ -67,7 +69,7 @@ def began(event: Event) -> int:
     return length
 
 
-_TYPES: "dict[str, tuple[Any, Any]]" = {
+_TYPES: dict[str, tuple[Any, Any]] = {
     "v": (1, int), "t": (0, int), "id": ("", str), "stage": (0, int), "actor": ("", str),
     "pid": (0, int), "kind": ("note", str), "name": ("", str), "args": ({}, dict),
     "ret": (None, (int, type(None))), "errno": (None, (str, type(None))), "dur": (0, int),
@@ -77,7 +79,7 @@ _TYPES: "dict[str, tuple[Any, Any]]" = {
 _LARGEST = 2**63
 
 
-def event_of(fields: "dict[str, Any]") -> Event:
+def event_of(fields: dict[str, Any]) -> Event:
     """Return the event with these fields. Raises ValueError if one is of another type."""
     values: dict[str, Any] = {}
     for key, (default, kind) in _TYPES.items():
@@ -98,18 +100,18 @@ class Reader:
         self.unreadable = 0
         """How many lines were no events."""
 
-    def take(self, data: bytes) -> "list[Event]":
+    def take(self, data: bytes) -> list[Event]:
         """Return the events of the lines that `data` makes whole."""
         *lines, self.rest = (self.rest + data).split(b"\n")
         return [event for line in lines if (event := self._event(line))]
 
-    def end(self) -> "list[Event]":
+    def end(self) -> list[Event]:
         """Return the event of the last line if it is whole but for its newline."""
         before, last = self.unreadable, self._event(self.rest)
         self.rest, self.unreadable = b"", before
         return [last] if last else []
 
-    def _event(self, line: bytes) -> "Event | None":
+    def _event(self, line: bytes) -> Event | None:
         if not line.strip():
             return None
         try:
@@ -125,13 +127,13 @@ class Reader:
 class Tail:
     """The end of a log that grows: a path, which need not be there yet, or a descriptor."""
 
-    def __init__(self, log: "str | int") -> None:
+    def __init__(self, log: str | int) -> None:
         self.path = log if isinstance(log, str) else ""
         self.fd = -1 if isinstance(log, str) else log
         self.reader = Reader()
         self.warned = False
 
-    def events(self) -> "list[Event]":
+    def events(self) -> list[Event]:
         """Return the events written since the last call, and once a note that lines are broken.
 
         Raises OSError.

@@ -3,6 +3,8 @@
 The controller (minirun.show.controller) holds the run; a face says nothing to the container itself.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from minirun.show import text
@@ -21,15 +23,15 @@ class Stop(NamedTuple):
     at: str
     """A boundary, "5:begin", or "syscall" after an event."""
     stage: int
-    gate: "Event"
-    last: "Event | None"
+    gate: Event
+    last: Event | None
     """The event before it, of the process that waits; None if there is none."""
-    snapshot: "Snapshot"
-    changes: "list[SnapshotChange]"
+    snapshot: Snapshot
+    changes: list[SnapshotChange]
     """What is not as it was at the stop before."""
     number: int
     """1 for the first stop."""
-    row: "Row | None" = None
+    row: Row | None = None
     """The event before it as a line of its own; None at a boundary."""
 
     def after(self, room: int = 0) -> str:
@@ -57,20 +59,20 @@ class Output(NamedTuple):
 class Face(Protocol):
     """Shows what happens to the user, and asks how the run goes on."""
 
-    def told(self, event: "Event", rows: "list[Row]") -> None:
+    def told(self, event: Event, rows: list[Row]) -> None:
         """Show an event. `rows`: its lines, empty if the level of detail leaves it out."""
 
     def stopped(self, stop: Stop) -> None:
         """Show that the run is held. Keys are asked for after it."""
 
-    def key(self) -> "Key":
+    def key(self) -> Key:
         """Return what is to be done; wait for it. Raises RunEnded if the run ends meanwhile.
 
         The controller carries out next, continue, until PATTERN and quit; every other key comes
         back in `answer`.
         """
 
-    def answer(self, key: "Key", stop: Stop) -> None:
+    def answer(self, key: Key, stop: Stop) -> None:
         """Show what a key asks for, such as inspect, shell, back, why."""
 
     def say(self, message: str) -> None:

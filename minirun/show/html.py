@@ -10,6 +10,8 @@ Names, paths and arguments were chosen by the container's image. They reach the 
 JSON in a block that no browser executes, and the script only ever makes text of them.
 """
 
+from __future__ import annotations
+
 import hashlib
 import html
 import json
@@ -40,8 +42,8 @@ _ENGLISH = Phrases()
 def render(
     recordings: list[Recording],
     language: str = knowledge.ENGLISH,
-    live: "dict[str, Any] | None" = None,
-    pair: "Pair | None" = None,
+    live: dict[str, Any] | None = None,
+    pair: Pair | None = None,
 ) -> str:
     """Return one self-contained HTML page that shows `recordings` on a common axis of time.
 
@@ -114,7 +116,7 @@ def _policy(style: str, script: str) -> str:
     )
 
 
-def _reach(live: "dict[str, Any] | None") -> str:
+def _reach(live: dict[str, Any] | None) -> str:
     """Return what a live page may speak to: its server; in a frame, the page around it."""
     return "; connect-src 'self'" if live and not live.get("framed") else ""
 

@@ -16,6 +16,8 @@ stage that is still to come (one that is over is refused), n or Enter goes on at
 what they always show (the pause then begins anew), q quits. After the last line the run continues.
 """
 
+from __future__ import annotations
+
 import os
 import select
 import termios
@@ -90,8 +92,8 @@ class Script:
     """Keys from a presenter's script, at the presenter's pace."""
 
     def __init__(
-        self, keys: list[Key], waiter: "Callable[[float | None, str], str]", *,
-        passed: "Callable[[str], bool]", keyboard: bool, rehearsed: bool = False,
+        self, keys: list[Key], waiter: Callable[[float | None, str], str], *,
+        passed: Callable[[str], bool], keyboard: bool, rehearsed: bool = False,
     ) -> None:  # fmt: skip
         """`waiter` waits some seconds (None: without an end) for a key, and says "paused" or "wait"
         meanwhile. `passed`: if the run has come to a boundary. `keyboard`: there is a presenter.
@@ -185,7 +187,7 @@ def ready(fds: list[int], runtime_pipe: int, seconds: float | None) -> list[int]
     return found
 
 
-def waiter(fd: int, runtime_pipe: int) -> "Callable[[float | None, str], str]":
+def waiter(fd: int, runtime_pipe: int) -> Callable[[float | None, str], str]:
     """Return what waits for a presenter's key at a terminal that shows lines; `fd` -1: no key."""
 
     def pause(seconds: float | None, note: str) -> str:
@@ -263,7 +265,7 @@ def _is_seconds(text: str) -> bool:
         return False
 
 
-_SCRIPTED: "dict[str, tuple[Callable[[str], bool], str]]" = {
+_SCRIPTED: dict[str, tuple[Callable[[str], bool], str]] = {
     "pause": (_is_seconds, "pause SECONDS: pause 0.5"),
     "wait": (lambda text: not text, "wait alone: for a key"),
     "say": (bool, "say TEXT: a caption"),

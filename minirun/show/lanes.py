@@ -16,6 +16,8 @@ into the left lane runs over init's, which has nothing to say in this line.
 Nothing here needs colours, and nothing Unicode: the same picture in ASCII has | + - < >.
 """
 
+from __future__ import annotations
+
 from minirun.show.text import Row, clean, display_width, fit
 
 Pieces = list[tuple[str, str]]
@@ -46,7 +48,7 @@ class Lanes:
         self.begun = False
         """True if something has been drawn."""
 
-    def draw(self, rows: "list[Row]") -> "list[tuple[Row | None, Pieces]]":
+    def draw(self, rows: list[Row]) -> list[tuple[Row | None, Pieces]]:
         """Return each row with its pieces; above the very first one the header, of no row."""
         head: list[tuple[Row | None, Pieces]] = [] if self.begun else [(None, self.header())]
         self.begun = True

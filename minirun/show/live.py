@@ -8,6 +8,8 @@ What it draws with is imported here, by the view's own process, while the runtim
 work on the other CPU.
 """
 
+from __future__ import annotations
+
 import _signal
 import os
 import select
@@ -33,13 +35,13 @@ _PATIENCE = 2000
 
 
 def follow(
-    log: "str | int",
+    log: str | int,
     out_fd: int,
     *,
     level: str = "stages",
     style: str = "lanes",
     runtime_pipe: int = -1,
-    at_gate: "Callable[[Event], None] | None" = None,
+    at_gate: Callable[[Event], None] | None = None,
 ) -> None:
     """Show the events of `log` on `out_fd` as they are written, until the run is over.
 
@@ -96,7 +98,7 @@ def show_summary(log_fd: int, out_fd: int, style: str) -> None:
         tail.close()
 
 
-def _bare_shell(events: "list[Event]") -> str:
+def _bare_shell(events: list[Event]) -> str:
     """Return the name of a shell that is the container's command, and has no argument; else "".
 
     What `exec` or the stepper has run in there stands in the log too, as another actor's.
@@ -108,9 +110,9 @@ def _bare_shell(events: "list[Event]") -> str:
     return name if name in _SHELLS else ""
 
 
-def _up_to_gates(events: "list[Event]") -> "list[list[Event]]":
+def _up_to_gates(events: list[Event]) -> list[list[Event]]:
     """Cut a list behind each gate."""
-    parts: "list[list[Event]]" = []
+    parts: list[list[Event]] = []
     for event in events:
         if not parts or parts[-1][-1].kind == "gate":
             parts.append([])
@@ -126,7 +128,7 @@ def _wait(runtime_pipe: int) -> bool:
     return any(what & select.POLLHUP for _, what in poll.poll(_TICK))
 
 
-def _show(events: "list[Event]", narrator: Narrator, paint: "Paint", out_fd: int) -> None:
+def _show(events: list[Event], narrator: Narrator, paint: Paint, out_fd: int) -> None:
     rows = [row for event in events for row in narrator.rows(event)]
     if rows:
         _write(out_fd, paint(rows).encode(errors="backslashreplace"))

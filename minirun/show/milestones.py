@@ -6,6 +6,8 @@
 A row stands where the last of its calls stood, and is told with the next milestone of its stage.
 """
 
+from __future__ import annotations
+
 from minirun.core.record import Record
 from minirun.show import text
 
@@ -46,12 +48,12 @@ class Group(Record):
     """When the last of them returned: CLOCK_MONOTONIC, ns."""
     dur: int
     """How long they took together, ns."""
-    items: "tuple[str, ...]"
+    items: tuple[str, ...]
     folder: str
-    calls: "tuple[Event, ...]"
+    calls: tuple[Event, ...]
 
 
-def member_of(event: "Event") -> "tuple[str, str]":
+def member_of(event: Event) -> tuple[str, str]:
     """Return the group that a call belongs to, and what it adds; "" for none."""
     path = str(event.args.get("path") or event.args.get("target") or "")
     if event.kind != "syscall" or event.errno:
@@ -76,7 +78,7 @@ def member_of(event: "Event") -> "tuple[str, str]":
     return "", ""
 
 
-def _of_gpus(event: "Event", path: str) -> "tuple[str, str]":
+def _of_gpus(event: Event, path: str) -> tuple[str, str]:
     """Return the same of what stage 5 does."""
     if event.name == "write" and path.endswith("/devices.allow"):
         return "rule", str(event.args.get("data"))
@@ -93,10 +95,10 @@ class Milestones:
     """Gathers the calls of a stage, until a row of that stage is shown."""
 
     def __init__(self) -> None:
-        self.calls: "dict[tuple[int, str, str, str], list[tuple[str, Event]]]" = {}
+        self.calls: dict[tuple[int, str, str, str], list[tuple[str, Event]]] = {}
         """Stage, actor, name and folder of a group → what each call adds, and the call."""
 
-    def take(self, event: "Event") -> None:
+    def take(self, event: Event) -> None:
         """Take a call into its group, the last one of all now."""
         name, item = member_of(event)
         if name:
@@ -106,13 +108,13 @@ class Milestones:
             gathered.append((item, event))
             self.calls[key] = gathered
 
-    def before(self, event: "Event") -> "list[Group]":
+    def before(self, event: Event) -> list[Group]:
         """Return the groups of this event's stage and actor, which end here."""
         keys = [key for key in self.calls if key[:2] == (event.stage, event.actor)]
         return [_group(key, self.calls.pop(key)) for key in keys]
 
 
-def _group(key: "tuple[int, str, str, str]", calls: "list[tuple[str, Event]]") -> Group:
+def _group(key: tuple[int, str, str, str], calls: list[tuple[str, Event]]) -> Group:
     stage, actor, name, folder = key
     spent = sum(call.dur for _, call in calls)
     items = tuple(item for item, _ in calls)
@@ -143,7 +145,7 @@ def _is_usual(item: str) -> bool:
     return not (is_gpu or "/libcuda.so" in path or path.endswith("/nvidia-smi"))
 
 
-def of_one(event: "Event") -> str:
+def of_one(event: Event) -> str:
     """Return a call that is a milestone by itself in a reader's words; "" if the log's will do."""
     if layers := layers_of(event):
         return f"mount overlay: {layers} of the image, one to write on"
@@ -160,7 +162,7 @@ def of_one(event: "Event") -> str:
     return ""
 
 
-def layers_of(event: "Event") -> str:
+def layers_of(event: Event) -> str:
     """Return "3 layers" for the mount of an overlay; "" for another call."""
     _, given, options = str(event.args.get("data")).partition("lowerdir=")
     if event.name != "mount" or not given:
@@ -169,7 +171,7 @@ def layers_of(event: "Event") -> str:
     return "1 layer" if count == 1 else f"{count} layers"
 
 
-def capabilities_left(event: "Event") -> str:
+def capabilities_left(event: Event) -> str:
     """Return "14 capabilities left" for capset(2); "" for another call."""
     try:
         left = bin(int(str(event.args.get("effective")), 16)).count("1")
@@ -178,13 +180,13 @@ def capabilities_left(event: "Event") -> str:
     return f"{left} capabilities left" if event.name == "capset" else ""
 
 
-def new_namespaces(event: "Event") -> "list[str]":
+def new_namespaces(event: Event) -> list[str]:
     """Return the names of what is new for init, by the flags of its birth."""
     flags = str(event.args.get("flags", ""))
     return [name for flag, name in _NAMESPACES.items() if f"CLONE_NEW{flag}" in flags.split("|")]
 
 
-def namespaces(event: "Event") -> str:
+def namespaces(event: Event) -> str:
     """Return the same as one line; the event's own reason if there is none."""
     names = new_namespaces(event)
     return f"new namespaces: {', '.join(names)}" if names else event.why

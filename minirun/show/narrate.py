@@ -1,5 +1,7 @@
 """Which events are shown, at three levels: a line a stage, their milestones, or every call."""
 
+from __future__ import annotations
+
 from minirun.show import milestones, text
 from minirun.show.event import began
 from minirun.show.order import OPENED, Clock, Waits, is_birth
@@ -34,9 +36,9 @@ class Narrator:
         self.waits = Waits()
         self.milestones = milestones.Milestones()
         self.summary = Summary()
-        self.start: "int | None" = None
-        self.calls: "dict[int, int]" = {}
-        self.messages: "dict[int, int]" = {}
+        self.start: int | None = None
+        self.calls: dict[int, int] = {}
+        self.messages: dict[int, int] = {}
         """How many of each stage."""
         self.born = False
         """True if clone3 has made init."""
@@ -46,19 +48,19 @@ class Narrator:
         """True if the simulated driver's files have been seen."""
         self.over = False
         """True if the run has come to stage 7's end, or a stage has failed."""
-        self.unshown: "dict[int, text.Row]" = {}
+        self.unshown: dict[int, text.Row] = {}
         """Pid → its last event, if that has no row of its own: it is told with others, later."""
-        self.latest: "dict[int, text.Row]" = {}
+        self.latest: dict[int, text.Row] = {}
         """Pid → its last event."""
 
-    def rows(self, event: "Event") -> "list[text.Row]":
+    def rows(self, event: Event) -> list[text.Row]:
         """Return what to show of `event`, below what the calls before it come to.
 
         Times and durations leave out the time at gates.
         """
         return [row for row, _ in self.told(event)]
 
-    def told(self, event: "Event") -> "list[tuple[text.Row, tuple[Event, ...]]]":
+    def told(self, event: Event) -> list[tuple[text.Row, tuple[Event, ...]]]:
         """Return the same rows, each with the events that it stands for."""
         self.waits.take(event)
         event, before = self.waits.without(event), self.clock.latest
@@ -79,12 +81,12 @@ class Narrator:
         done = [(milestones.row(each, start, t), each.calls) for each, t in pairs]
         return [*done, (shown, (event,))]
 
-    def last_of(self, pid: int) -> "list[text.Row]":
+    def last_of(self, pid: int) -> list[text.Row]:
         """Return the last event of a process that stands still, if it has not been shown."""
         row = self.unshown.pop(pid, None)
         return [row] if row else []
 
-    def row(self, event: "Event") -> "text.Row | None":
+    def row(self, event: Event) -> text.Row | None:
         """Return what to show of `event`; None for nothing."""
         if self.start is None:
             self.start = event.t - began(event)
@@ -117,7 +119,7 @@ class Narrator:
             return None
         return row._replace(what=milestones.of_one(event) or row.what)
 
-    def _is_milestone(self, event: "Event") -> bool:
+    def _is_milestone(self, event: Event) -> bool:
         kind, name = event.kind, event.name
         if kind == "syscall":
             overlay = name == "mount" and event.args.get("fstype") == "overlay"

@@ -10,6 +10,8 @@ children too, such as a hook.
 All times that are shown count from the start, without the time at gates: Waits.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 
 from minirun.show.event import began
@@ -26,12 +28,12 @@ _GIVEN_UP = "ERROR"
 """What the runtime tells init then."""
 
 
-def init_of(events: "list[Event]") -> int:
+def init_of(events: list[Event]) -> int:
     """Return the pid of a container's init, which is the first to act under that name; or 0."""
     return next((event.pid for event in events if event.actor == "init"), 0)
 
 
-def is_birth(event: "Event", init: int) -> bool:
+def is_birth(event: Event, init: int) -> bool:
     """Return True if `event` is the clone that made init. `init`: its pid; 0: not known yet.
 
     Then it is told by its new namespaces. A helper of stage 1 has a user namespace at most.
@@ -50,7 +52,7 @@ class Clock:
     def __init__(self) -> None:
         self.latest = 0
 
-    def time(self, event: "Event") -> int:
+    def time(self, event: Event) -> int:
         """Return nanoseconds (CLOCK_MONOTONIC), no less than before.
 
         A clone has the time at which the call began: the child's acts follow. Two processes that
@@ -65,7 +67,7 @@ class Clock:
         return self.latest
 
 
-def steps(starts: "list[list[Event]]") -> "list[list[int]]":
+def steps(starts: list[list[Event]]) -> list[list[int]]:
     """Number the events of starts, each in its order, from 0 on as if one followed the other.
 
     Which of two starts comes next is told by the times that are shown. All views that give each
@@ -93,15 +95,15 @@ class Waits:
     """
 
     def __init__(self) -> None:
-        self.gate: "Event | None" = None
+        self.gate: Event | None = None
         """The gate that a process is at; None if none is."""
-        self.spans: "list[tuple[int, int]]" = []
+        self.spans: list[tuple[int, int]] = []
         """From when until when: CLOCK_MONOTONIC, ns. Two never overlap: one process is let through
         at a time."""
         self.sums = [0]
         """How many nanoseconds the first spans have together: of none, of one, …"""
 
-    def take(self, event: "Event") -> None:
+    def take(self, event: Event) -> None:
         """Learn from the next event."""
         if self.gate and _opens(event, self.gate):
             first = max(self.gate.t, self.spans[-1][1] if self.spans else 0)
@@ -124,7 +126,7 @@ class Waits:
         """Return how many nanoseconds of a time were spent at gates."""
         return self.before(end) - self.before(begin)
 
-    def without(self, event: "Event") -> "Event":
+    def without(self, event: Event) -> Event:
         """Return an event as if there had been no gate: when it was, and how long it took."""
         waited = self.before(event.t)
         if not waited:
@@ -133,7 +135,7 @@ class Waits:
         return event._replace(t=event.t - waited, dur=own)
 
 
-def _opens(event: "Event", gate: "Event") -> bool:
+def _opens(event: Event, gate: Event) -> bool:
     """Return True if an event tells that a gate is no longer waited at."""
     given_up = event.kind == "message" and event.name == _GIVEN_UP
     return event.name == OPENED or given_up or event.kind == "gate" or event.pid == gate.pid
@@ -145,11 +147,11 @@ class Births:
     def __init__(self) -> None:
         self.init = 0
         """Init's pid; 0 as long as it is not known."""
-        self.held: "list[Event]" = []
+        self.held: list[Event] = []
         self.over = False
         """True if there is nothing to wait for any more."""
 
-    def take(self, events: "list[Event]", *, last: bool = False) -> "list[Event]":
+    def take(self, events: list[Event], *, last: bool = False) -> list[Event]:
         """Return the events whose order is known; all of them if these are the `last`.
 
         None is held back if a process waits at a gate: what it waits for may be this answer. The
@@ -170,7 +172,7 @@ class Births:
         return ready
 
 
-def clones_before_children(events: "list[Event]") -> "list[Event]":
+def clones_before_children(events: list[Event]) -> list[Event]:
     """Put each clone before what its child did.
 
     The child may act, and write, before the call has returned in its parent, who writes of it.
@@ -184,7 +186,7 @@ def clones_before_children(events: "list[Event]") -> "list[Event]":
         if event.kind == "syscall" and isinstance(child, int) and first.get(child, at) < at:
             waiting.setdefault(first[child], []).append(at)
     later = {at for births in waiting.values() for at in births}
-    ordered: "list[Event]" = []
+    ordered: list[Event] = []
     for at in range(len(events)):
         pending = [] if at in later else [at]
         while pending:

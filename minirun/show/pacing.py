@@ -4,6 +4,8 @@ It is held for real, at the gates of minirun.core.gates: what is half-built stay
 another terminal can look into it meanwhile.
 """
 
+from __future__ import annotations
+
 import os
 import select
 
@@ -19,13 +21,13 @@ if TYPE_CHECKING:
 
 def pacer(
     directory: str, container_id: str, seconds: float, runtime_pipe: int
-) -> "Callable[[Event], None]":
+) -> Callable[[Event], None]:
     """Return what is to be called at each gate: it waits, and opens the gate.
 
     `directory`: the container's; `runtime_pipe`: it ends with the runtime, and so does the wait.
     """
 
-    def at_gate(gate: "Event") -> None:
+    def at_gate(gate: Event) -> None:
         if not events.log_fds():
             events.open_log(f"{directory}/{places.EVENTS}", container_id)
             events.become("step", os.getpid())

@@ -9,6 +9,8 @@ Colours only on a terminal that is not dumb, speaks UTF-8, and if NO_COLOR is no
 Nothing here needs Linux: `minirun replay` runs wherever Python does.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -28,7 +30,7 @@ _STYLES = {"time": "2", "stage": "1", "heading": "1", "what": "", "why": "2;3", 
 _WEIGHTS = {"bold": "1", "dim": "2", "": ""}
 
 
-def painter(out_fd: int, style: str = "lanes", *, full: "bool | None" = None) -> "Paint":
+def painter(out_fd: int, style: str = "lanes", *, full: bool | None = None) -> Paint:
     """Return the function that makes text of the rows of one container, for `out_fd`.
 
     `full`: columns are not cut; by default if `out_fd` is a regular file.
@@ -66,18 +68,18 @@ def width(out_fd: int) -> int:
     return columns or text.WIDTH
 
 
-def _listing(width: int, unicode: bool, full: bool) -> "RowLayout":
+def _listing(width: int, unicode: bool, full: bool) -> RowLayout:
     return lambda rows: [
         (row, text.columns(row, width, unicode=unicode, full=full)) for row in rows
     ]
 
 
-def _summary(width: int, unicode: bool) -> "RowLayout":
+def _summary(width: int, unicode: bool) -> RowLayout:
     return lambda rows: [(row, summary.pieces(row, width, unicode=unicode)) for row in rows]
 
 
-def _colourful(lay_out: "RowLayout", end: str) -> "Paint":
-    def line(row: "text.Row | None", pieces: "lanes.Pieces") -> str:
+def _colourful(lay_out: RowLayout, end: str) -> Paint:
+    def line(row: text.Row | None, pieces: lanes.Pieces) -> str:
         styled = ((part, _style(name, row)) for name, part in pieces)
         return "".join(
             f"\x1b[{sgr}m{part}\x1b[0m" if sgr and part else part for part, sgr in styled
@@ -86,7 +88,7 @@ def _colourful(lay_out: "RowLayout", end: str) -> "Paint":
     return lambda rows: "".join(line(row, pieces) + end for row, pieces in lay_out(rows))
 
 
-def _style(name: str, row: "text.Row | None") -> str:
+def _style(name: str, row: text.Row | None) -> str:
     if row is None:
         return "2"
     colour = lanes.SGR_COLOURS.get(row.actor, "")

@@ -7,6 +7,8 @@ gpus chosen              a name that has a blank
 /dev/nvidia0             any event with this argument (the first word has a slash)
 """
 
+from __future__ import annotations
+
 import fnmatch
 import re
 from typing import Any
@@ -41,7 +43,7 @@ class Pattern:
         low = name.lower()
         return bool(self.name.match(low) or self.whole.match(low))
 
-    def matches(self, name: str, args: "dict[str, Any]") -> bool:
+    def matches(self, name: str, args: dict[str, Any]) -> bool:
         """Return True if an event with this name and these arguments is meant."""
         low = name.lower()
         if not self.needs_argument or not self.name.match(low):

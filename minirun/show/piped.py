@@ -11,6 +11,8 @@ From it, on IN: {"key": "next", "argument": ""}, while the run is held. When IN 
 has gone, and the run is given up.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from typing import Any
@@ -38,7 +40,7 @@ class Piped:
         self.rest = b""
         self.over = False
 
-    def told(self, event: Event, rows: "list[text.Row]") -> None:
+    def told(self, event: Event, rows: list[text.Row]) -> None:
         """Pass an event on."""
         self._write(event=event.fields())
 

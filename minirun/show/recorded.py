@@ -1,5 +1,7 @@
 """What is recorded: a table for `timeline`, out of the logs and states below each state root."""
 
+from __future__ import annotations
+
 import os
 import re
 import time
@@ -38,7 +40,7 @@ def _image(overlay: str) -> str:
     return " ".join(match[1] for match in found if match[1]) or (found[0][2] if found else "")
 
 
-def listing(settings: Settings, last: int, images: "list[ImageDetails]") -> str:
+def listing(settings: Settings, last: int, images: list[ImageDetails]) -> str:
     """Return a table of what is recorded below the known state roots: the newest starts.
 
     Those that failed come first, since they are what is looked for.
@@ -103,7 +105,7 @@ def _given(settings: Settings) -> dict[str, str]:
     return {name: ",".join(dict.fromkeys(gpus)) for name, gpus in found.items()}
 
 
-def _names(images: "list[ImageDetails]") -> dict[str, str]:
+def _names(images: list[ImageDetails]) -> dict[str, str]:
     """Return the topmost layer of each image whose layers are shared → its name."""
     found: dict[str, str] = {}
     for details in images:

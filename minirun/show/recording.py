@@ -5,6 +5,8 @@ containers, as Figure 1's does: each becomes one recording. Nothing here needs r
 container that still exists.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -91,7 +93,7 @@ class Recording:
     """Nanoseconds at gates that its times leave out already: see `unheld`."""
 
     @cached_property
-    def unheld(self) -> "Recording":
+    def unheld(self) -> Recording:
         """The same as if there had been no gate: without the time at them. All views show this."""
         events = [self.waits.without(event) for event in self.events]
         return replace(self, events=events, held=self.held + self.waits.sums[-1])
@@ -137,7 +139,7 @@ class Recording:
         return sorted([*born, *self.messages], key=lambda arrow: arrow.t)
 
     @cached_property
-    def snapshots(self) -> "dict[str, Snapshot]":
+    def snapshots(self) -> dict[str, Snapshot]:
         """Boundary ("5:begin") → the state of the container there; `run --snapshots` takes them.
 
         An event that has another shape is none.

@@ -4,6 +4,8 @@ A face of minirun.show.controller. Its state is a View (minirun.show.frame), whi
 after each key, each begin of a stage, and each change of the terminal's size.
 """
 
+from __future__ import annotations
+
 import os
 from collections import deque
 from collections.abc import Callable
@@ -30,8 +32,8 @@ class Screen:
     """A face that has the whole terminal."""
 
     def __init__(
-        self, controller: Controller, terminal: Tty, chooser: "keys.Chooser | None",
-        on_screen: "Callable[[bool], None]", *, large: bool,
+        self, controller: Controller, terminal: Tty, chooser: keys.Chooser | None,
+        on_screen: Callable[[bool], None], *, large: bool,
     ) -> None:  # fmt: skip
         """`chooser`: whose keys are played (None: the terminal's). `on_screen` is told when the
         screen is taken, and when it is given back."""

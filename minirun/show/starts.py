@@ -7,6 +7,8 @@ follows the start (the command's end, the clean-up) is not compared. The marks a
 what only the first did, > what only the second did.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator
@@ -143,7 +145,7 @@ def _told(
 
 def by_reason(
     events: list[Event], found: Recording, language: str
-) -> "Iterator[tuple[Topic | None, list[Event]]]":
+) -> Iterator[tuple[Topic | None, list[Event]]]:
     """Yield events that stand together, and why the program did that; None: it is not known."""
     reasons = [unlike.reason(found, event, line(event), language) for event in events]
     pairs = zip(reasons, events, strict=True)

@@ -3,6 +3,8 @@
 The process that the runtime starts for it: a controller, and the face that it is shown on.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import gates
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    settings: Settings, container_id: str, options: "ViewOptions", awaited: StopPattern, pipe: int
+    settings: Settings, container_id: str, options: ViewOptions, awaited: StopPattern, pipe: int
 ) -> None:
     """Be the stepper of a container, in a process of its own; open every gate at the end."""
     every = options.step == gates.EVERY_EVENT
@@ -44,7 +46,7 @@ def run(
         os.write(2, f"minirun: --step ends here: {text.clean(text_of)}\n".encode())
 
 
-def _on_the_web(controller: Controller, options: "ViewOptions", level: str) -> None:
+def _on_the_web(controller: Controller, options: ViewOptions, level: str) -> None:
     from minirun.show.web.face import WebFace  # 60 ms, for --web alone
 
     face = WebFace(controller, int(options.web))
@@ -54,7 +56,7 @@ def _on_the_web(controller: Controller, options: "ViewOptions", level: str) -> N
         face.close()
 
 
-def _face(controller: Controller, options: "ViewOptions") -> Face:
+def _face(controller: Controller, options: ViewOptions) -> Face:
     pipe, keyboard = controller.runtime_pipe, 0 if os.isatty(0) else -1
     played = keys.read_script(options.script) if options.script else []
     if not options.screen:

@@ -3,6 +3,8 @@
 Imported by a run only if it is asked for.
 """
 
+from __future__ import annotations
+
 from minirun.core import gates
 from minirun.core.container import Container
 from minirun.core.settings import BOUNDARIES
@@ -42,7 +44,7 @@ class SteppedViewers(LogViewers):
             self.awaited.mark(False)
             tty.restore(0, 2, self.before)
 
-    def gates(self, directory: str, stops: "tuple[str, ...]") -> gates.Gates:
+    def gates(self, directory: str, stops: tuple[str, ...]) -> gates.Gates:
         """Return the gates. Raises UsageError, OSError."""
         if not self.options.step:
             return gates.Gates(directory, stops)

@@ -7,6 +7,8 @@
 A stage that a start does not have (4 and 5, if there is no GPU to put in) has its line too.
 """
 
+from __future__ import annotations
+
 from minirun.show import milestones, text
 
 TYPE_CHECKING = False
@@ -33,15 +35,15 @@ class Summary:
     """Gathers what each stage did, and tells it when the stage has ended."""
 
     def __init__(self) -> None:
-        self.counts: "dict[tuple[int, str], int]" = {}
+        self.counts: dict[tuple[int, str], int] = {}
         """Stage and group → how many."""
-        self.facts: "dict[tuple[int, str], str]" = {}
+        self.facts: dict[tuple[int, str], str] = {}
         """Stage and what is to be told of it besides."""
         self.simulated = False
-        self.told: "set[int]" = set()
+        self.told: set[int] = set()
         """Stages that have their line."""
 
-    def take(self, event: "Event", *, birth: bool) -> None:
+    def take(self, event: Event, *, birth: bool) -> None:
         """Learn from the next event. `birth`: it is init's."""
         stage, name, args = event.stage, event.name, event.args
         group, _ = milestones.member_of(event)
@@ -66,7 +68,7 @@ class Summary:
         elif stage == 7 and name == "pivot_root":
             self.facts[stage, "root"] = "pivot_root"
 
-    def lines(self, event: "Event", took: str) -> "list[text.Row]":
+    def lines(self, event: Event, took: str) -> list[text.Row]:
         """Return the lines that an event completes: its stage's end, and stages left out before.
 
         `took`: how long the stage took, as it is shown.
@@ -103,7 +105,7 @@ class Summary:
         return f"{_count(number, ('GPU', 'GPUs'))}{mark}: " if number else ""
 
 
-def _words(event: "Event") -> "list[str]":
+def _words(event: Event) -> list[str]:
     words = event.args.get("argv")
     return [str(word) for word in words] if isinstance(words, (list, tuple)) else []
 
@@ -113,7 +115,7 @@ def _is_telling(word: str) -> bool:
     return not word.startswith(("/", "--pid=", "--ldconfig=", "--load-kmods", "configure"))
 
 
-def _count(number: int, words: "tuple[str, str]") -> str:
+def _count(number: int, words: tuple[str, str]) -> str:
     return f"{number} {words[number != 1]}"
 
 
@@ -121,7 +123,7 @@ def _row(stage: int, actor: str, what: str, result: str, took: str) -> text.Row:
     return text.Row("stage", "", str(stage), actor, what, result, took, "")
 
 
-def pieces(row: text.Row, width: int, *, unicode: bool) -> "list[tuple[str, str]]":
+def pieces(row: text.Row, width: int, *, unicode: bool) -> list[tuple[str, str]]:
     """Return a line as (column's name, text) pieces, at most `width` columns together."""
     room = width - 10 - 8
     what = text.fit(text.clean(row.what, unicode), room, unicode)

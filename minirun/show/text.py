@@ -10,6 +10,8 @@ Part of what an event says (paths, names, arguments) was chosen by the image, an
 to a terminal: whatever is not printable is shown as an escape, \\x1b, and never sent as it is.
 """
 
+from __future__ import annotations
+
 import unicodedata
 
 from minirun.core.record import Record
@@ -122,7 +124,7 @@ def duration(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e9:.1f}s"
 
 
-def row(event: "Event", start: int = 0, now: int = 0) -> Row:
+def row(event: Event, start: int = 0, now: int = 0) -> Row:
     """Cut `event` into columns. In nanoseconds: `start` is the time of the first event, `now` that
     at which this one is to be shown, if it is another than its own."""
     kind, stage = event.kind, event.stage
@@ -150,7 +152,7 @@ def is_named(arrow: str) -> bool:
     return weight(arrow) != "dim"
 
 
-def told(event: "Event", room: int = _ROOM) -> str:
+def told(event: Event, room: int = _ROOM) -> str:
     """Return an event with its arguments and what came of it, in at most `room` columns.
 
     "mknodat /dev/nvidia0 c 195:0: ok"
@@ -169,14 +171,14 @@ def place(at: str, stage: int, after: str) -> str:
     return f"{when} stage {number}: {STAGES[int(number)]}"
 
 
-def simulated(event: "Event") -> bool:
+def simulated(event: Event) -> bool:
     """Return True if `event` speaks of the simulated driver: by a word, or a path."""
     texts = [event.why, *event.args.values()]
     found = [text for text in texts if isinstance(text, str)]
     return any("SIMULATED" in text or "/drivers/simulated-" in text for text in found)
 
 
-def _result(event: "Event") -> str:
+def _result(event: Event) -> str:
     if event.errno:
         return event.errno
     if event.kind == "end":
@@ -186,7 +188,7 @@ def _result(event: "Event") -> str:
     return f"= {event.ret}" if event.ret else "ok"
 
 
-def _arguments(event: "Event") -> str:
+def _arguments(event: Event) -> str:
     """Return what matters of the event's arguments."""
     name, args = event.name, event.args
     words = _Words({key: _word(value) for key, value in args.items()})
@@ -213,7 +215,7 @@ def _word(value: object) -> str:
 
 def columns(
     row: Row, width: int = WIDTH, *, unicode: bool = True, full: bool = False
-) -> "list[tuple[str, str]]":
+) -> list[tuple[str, str]]:
     """Return a row as (column's name, text) pieces which, joined, fill at most `width` columns.
 
     `unicode` off: only ASCII. `full`: nothing is cut, and the reason is always there.
@@ -259,7 +261,7 @@ def cut(text: str, room: int, end: str) -> str:
     return (text + end)[: max(0, room)]
 
 
-def wrap(text: str, width: int, first: str = "", other: "str | None" = None) -> "list[str]":
+def wrap(text: str, width: int, first: str = "", other: str | None = None) -> list[str]:
     """Return lines of at most `width` columns, broken at blanks; a longer word stays whole.
 
     They begin with `first`, and those after the first one with `other` (`first` by default).

@@ -3,6 +3,8 @@
 Control sequences: console_codes(4); the alternate screen is xterm's private mode 1049.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import termios
@@ -125,7 +127,7 @@ class Tty:
             data = data[os.write(self.out, data) :]
 
 
-def attributes(fd: int) -> "list[Any] | None":
+def attributes(fd: int) -> list[Any] | None:
     """Return how a terminal is set: termios(3); None if it is none."""
     try:
         return termios.tcgetattr(fd)
@@ -133,7 +135,7 @@ def attributes(fd: int) -> "list[Any] | None":
         return None
 
 
-def restore(fd: int, out: int, before: "list[Any] | None") -> None:
+def restore(fd: int, out: int, before: list[Any] | None) -> None:
     """Give the screen back for a stepper that was killed. Never raises for a terminal's end."""
     try:
         os.write(out, LEAVE.encode())

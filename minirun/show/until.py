@@ -6,6 +6,8 @@ only if the event is the one that is asked for; every other event costs one look
 log. A run without --step has no such page.
 """
 
+from __future__ import annotations
+
 import mmap
 
 from minirun.core import events, gates
@@ -49,12 +51,12 @@ class StopPattern:
 class SteppedGates(gates.Gates):
     """Gates that a process waits at after an event only if the pattern matches it."""
 
-    def __init__(self, directory: str, stops: "tuple[str, ...]", awaited: StopPattern) -> None:
+    def __init__(self, directory: str, stops: tuple[str, ...], awaited: StopPattern) -> None:
         super().__init__(directory, stops)
         self.awaited = awaited
         events.observer = self.wait_after
 
-    def wait_after(self, kind: str, name: str, args: "dict[str, object]") -> None:
+    def wait_after(self, kind: str, name: str, args: dict[str, object]) -> None:
         """Wait after an event."""
         pattern = self.awaited.pattern()
         if gates.EVERY_EVENT in self.stops or (pattern and pattern.matches(name, args)):

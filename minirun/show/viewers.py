@@ -5,6 +5,8 @@ keys: 10 to 45 ms) it imports itself, so the runtime does not wait for that. The
 minirun.show.stepped adds, is another one.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import gates, places
@@ -105,11 +107,11 @@ class LogViewers(Viewers):
             container.gates = self.gates(container.directory, stops)
             container.gates.watched += self.alive
 
-    def gates(self, directory: str, stops: "tuple[str, ...]") -> gates.Gates:
+    def gates(self, directory: str, stops: tuple[str, ...]) -> gates.Gates:
         """Return the gates of these boundaries. Raises UsageError, OSError."""
         return gates.Gates(directory, stops)
 
-    def fork(self, name: str, work: "Callable[[int], None]") -> None:
+    def fork(self, name: str, work: Callable[[int], None]) -> None:
         """Start a process that looks on: `work` gets a pipe that ends with this one."""
         alive, held = os.pipe2(os.O_CLOEXEC)
         over, end = os.pipe2(os.O_CLOEXEC)

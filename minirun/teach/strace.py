@@ -10,6 +10,8 @@ two. With -yy each descriptor says what it is, `3</x>`, `4<pipe:[77]>`; with -T 
 it took, `= 0 <0.000012>`. Simplified: threads count as processes, of which minirun has one each.
 """
 
+from __future__ import annotations
+
 import codecs
 import re
 import signal
@@ -93,7 +95,7 @@ def endings(text: str) -> dict[int, int]:
     return found
 
 
-def _record(pid: int, time: float, began: float, match: "re.Match[str]") -> Call:
+def _record(pid: int, time: float, began: float, match: re.Match[str]) -> Call:
     name, args, ret, tail = match.groups()
     took = _TOOK.search(tail)
     seconds = float(took[1]) if took else 0

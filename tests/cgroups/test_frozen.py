@@ -1,5 +1,7 @@
 """A container whose cgroup is frozen would never begin: it is refused, for create and for run."""
 
+from __future__ import annotations
+
 import json
 import os
 import signal
@@ -39,7 +41,7 @@ class Frozen:
         config["linux"]["cgroupsPath"] = path
         (self.bundle / "config.json").write_text(json.dumps(config))
 
-    def __call__(self, verb: str) -> "subprocess.CompletedProcess[str]":
+    def __call__(self, verb: str) -> subprocess.CompletedProcess[str]:
         argv = (verb, "--bundle", str(self.bundle), f"frozen-{os.getpid()}")
         return self.program(*argv, timeout=20)
 

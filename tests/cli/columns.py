@@ -1,5 +1,7 @@
 """Two columns: minirun and the real runc, called with the same words."""
 
+from __future__ import annotations
+
 import json
 import shutil
 import subprocess
@@ -58,14 +60,14 @@ class Runtime:
     def status(self) -> str:
         return str(json.loads(self("state", "ID").stdout)["status"])
 
-    def running(self) -> "Runtime":
+    def running(self) -> Runtime:
         """Create and start the container."""
         for words in (("create", "ID"), ("start", "ID")):
             done = self(*words)
             assert done.returncode == 0, done.stdout
         return self
 
-    def stopped(self) -> "Runtime":
+    def stopped(self) -> Runtime:
         self.running()("kill", "ID", "KILL")
         wait_until(lambda: self.status() == "stopped")
         return self

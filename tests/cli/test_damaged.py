@@ -1,5 +1,7 @@
 """Damaged records, over every command that reads one: one line, the right status, no hang."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -167,7 +169,7 @@ def damaged(request: pytest.FixtureRequest, minirun: Program) -> Iterator[Path]:
     shutil.rmtree(minirun.root)
 
 
-def one_line(done: "subprocess.CompletedProcess[str]") -> str:
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
     assert "Traceback" not in done.stderr, done
     assert done.stderr.startswith("minirun: ") and done.stderr.count("\n") == 1, done
     assert done.stderr.isprintable() or done.stderr[:-1].isprintable(), done

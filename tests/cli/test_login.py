@@ -1,5 +1,7 @@
 """`minirun login` and `logout`, at a real registry with htpasswd."""
 
+from __future__ import annotations
+
 import json
 import os
 import pty
@@ -27,7 +29,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "auth.json"
 
 
-def login(minirun: Program, host: str, password: str) -> "subprocess.CompletedProcess[str]":
+def login(minirun: Program, host: str, password: str) -> subprocess.CompletedProcess[str]:
     return minirun("login", "-u", real.USER, "--password-stdin", host, input=f"{password}\n")
 
 

@@ -5,6 +5,8 @@ container's cgroup both lie in it. The caller becomes a subreaper, so that a pro
 its case is seen, and ended.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import re
@@ -92,8 +94,8 @@ class Cage:
             with contextlib.suppress(OSError):
                 path.rmdir()
 
-    def run(self, *args: str, cwd: "Path | None" = None, seconds: float = SECONDS,
-            env: "dict[str, str] | None" = None) -> Outcome:  # fmt: skip
+    def run(self, *args: str, cwd: Path | None = None, seconds: float = SECONDS,
+            env: dict[str, str] | None = None) -> Outcome:  # fmt: skip
         """Run the program with `args`; a command that takes too long is killed: status 124."""
         self._forget_peak()
         began = time.monotonic()

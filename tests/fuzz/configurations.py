@@ -1,5 +1,7 @@
 """One fuzzed configuration: a bundle, `minirun run`, and what was wrong."""
 
+from __future__ import annotations
+
 import json
 import random
 from pathlib import Path
@@ -46,7 +48,7 @@ class Case(Record):
 
     said: str
     outcome: Outcome
-    faults: "list[str]"
+    faults: list[str]
 
 
 def spec(cage: Cage) -> dict[str, Any]:

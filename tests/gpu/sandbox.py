@@ -4,6 +4,8 @@ Its root filesystem is a folder that is bound to itself, with proc, and a tmpfs 
 5 finds. Everything ends with the process.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
@@ -87,7 +89,7 @@ class Sandbox:
     def __init__(self, root: Path) -> None:
         self.root = str(root)
 
-    def __enter__(self) -> "Sandbox":
+    def __enter__(self) -> Sandbox:
         ready, write_fd = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:

@@ -3,6 +3,8 @@
 Everything is real here, or it is skipped: elsewhere the driver is simulated or pretended.
 """
 
+from __future__ import annotations
+
 import subprocess
 from pathlib import Path
 
@@ -32,7 +34,7 @@ def driver() -> None:
 
 def run(
     minirun: Program, gpus: str, program: Path, *command: str
-) -> "subprocess.CompletedProcess[str]":
+) -> subprocess.CompletedProcess[str]:
     flags = ("--gpus", gpus, "--gpu-driver", "nvidia", "-v", f"{program}:/kernel:ro")
     return minirun("run", "--rm", *flags, "debian", *command)
 

@@ -1,5 +1,7 @@
 """The lessons' notebooks: from top to bottom in a real kernel, live and from the recording."""
 
+from __future__ import annotations
+
 import json
 import os
 import re

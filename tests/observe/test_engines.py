@@ -1,5 +1,7 @@
 """`minirun observe` of what podman, docker and containerd start: nothing of theirs is changed."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import subprocess
@@ -51,7 +53,7 @@ def flags(engine: Engine) -> tuple[str, ...]:
 
 def observe(
     engine: Engine, output: Path, *command: str, attach: str = ""
-) -> "subprocess.CompletedProcess[str]":
+) -> subprocess.CompletedProcess[str]:
     """Observe a command in the engine's cell; `attach`: a container that runs."""
     more = ("--attach", attach) if attach else ()
     words = (engine.minirun, "observe", "-o", str(output), *flags(engine), *more, "--", *command)

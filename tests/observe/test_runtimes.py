@@ -3,6 +3,8 @@
 The facts are of the runtime's state, of hooks that write down who they are, and of the container.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import pty
@@ -62,7 +64,7 @@ class Runtime:
         """The mount namespace in which it was observed."""
         return (self.folder / "host").read_text().strip()
 
-    def seen(self, *args: str, stays: bool = False, **options: Any) -> "tuple[Done, Recording]":
+    def seen(self, *args: str, stays: bool = False, **options: Any) -> tuple[Done, Recording]:
         """Observe a command; return how it ended, and what was seen.
 
         Its standard error is a file, and so is its output if the container `stays`, since it keeps
@@ -108,7 +110,7 @@ def runtime(
     found.clean()
 
 
-def bundle_of(layer: Path, change: "Callable[[Json], None] | None" = None) -> Bundle:
+def bundle_of(layer: Path, change: Callable[[Json], None] | None = None) -> Bundle:
     """Make a bundle of `layer` by `runc spec`, with a hook before init changes its root."""
     folder, facts = layer.parent, layer.parent / "facts"
     subprocess.run([installed("runc"), "spec"], cwd=folder, check=True)

@@ -1,5 +1,7 @@
 """Commands that run something on behalf of something else, when they are ended themselves."""
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess
@@ -16,7 +18,7 @@ SOFT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PATIENT = 'trap "exit 7" INT TERM HUP QUIT; echo started; while :; do sleep 0.05; done'
 
 
-def ended(process: "subprocess.Popen[str]", number: int) -> tuple[int, Family]:
+def ended(process: subprocess.Popen[str], number: int) -> tuple[int, Family]:
     """Send a signal, and wait for the end; return its status, and all that it had started."""
     family = Family(process.pid)
     process.send_signal(number)

@@ -1,5 +1,7 @@
 """Hostile images, and a directory of the host that they try to reach."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -74,7 +76,7 @@ class Evil:
 
     def run(
         self, *args: str, env: dict[str, str] | None = None, timeout: float = 60
-    ) -> "subprocess.CompletedProcess[str]":
+    ) -> subprocess.CompletedProcess[str]:
         """Run `args` in it, and see that the host's directory is as it was."""
         if args:
             self.config["process"]["args"] = list(args)

@@ -4,6 +4,8 @@ podman 4 copies the annotations of an image's manifest into config.json. Each im
 driver root that it brings itself.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import shutil
@@ -43,7 +45,7 @@ class Hostile:
         self.root = f"{engine.home}/root/overlay/{digest}/diff/driver"
         """Where podman will unpack the image's driver root: the digest tells it."""
 
-    def run(self, annotations: dict[str, str], *flags: str, **config: Any) -> "tuple[str, str]":
+    def run(self, annotations: dict[str, str], *flags: str, **config: Any) -> tuple[str, str]:
         """Run an image with these annotations in its manifest; return stdout and stderr."""
         target = images.archive(
             self.engine.home / "hostile.tar", IMAGE, layer=self.layer, annotations=annotations,

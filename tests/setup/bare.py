@@ -9,6 +9,8 @@ tmpfs, as systemd mounts it there. pip's configuration is lent to it, and the fo
 It takes minutes, and is no part of `make test`.
 """
 
+from __future__ import annotations
+
 import argparse
 import configparser
 import os
@@ -115,7 +117,7 @@ class Bare:
             shutil.copy(self.env["PIP_CERT"], self.path / "root/certificates")
             self.env["PIP_CERT"] = "/root/certificates"
 
-    def make(self, target: str, *variables: str) -> "Row":
+    def make(self, target: str, *variables: str) -> Row:
         """Run `make TARGET` in it."""
         packages, links = self.packages(), self.enabled()
         (self.path / "left").write_text("")

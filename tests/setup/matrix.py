@@ -7,6 +7,8 @@ where a signal ends this. One table comes at the end, and below it the tests tha
 `make matrix SUITES="trixie sid" PYTEST="tests/gpu tests/cli"` takes some Debians and some tests.
 """
 
+from __future__ import annotations
+
 import argparse
 import shlex
 import subprocess
@@ -36,7 +38,7 @@ class Tests(NamedTuple):
     skipped: int
 
     @classmethod
-    def read(cls, path: Path) -> "Tests":
+    def read(cls, path: Path) -> Tests:
         """Read a report; without one nothing passed."""
         if not path.exists():
             return cls(0, [], 0)

@@ -8,6 +8,8 @@ solution.sh; a test asks the kernel, through `minirun lab check`. Source: nbgrad
 "Creating and grading assignments" and "nbgrader metadata" (schema version 3).
 """
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
@@ -40,7 +42,7 @@ def main() -> int:
     return 0
 
 
-def write(course: Path, language: str, labs: "list[LabTexts]") -> None:
+def write(course: Path, language: str, labs: list[LabTexts]) -> None:
     """Write the notebooks with their solutions: one for each lesson."""
     folder = course / "source" / f"labs-{language}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -59,7 +61,7 @@ def release(course: Path, language: str) -> None:
     subprocess.run(program, cwd=course, env=env, check=True, capture_output=True)
 
 
-def notebook(lesson: str, language: str, labs: "list[LabTexts]") -> Any:
+def notebook(lesson: str, language: str, labs: list[LabTexts]) -> Any:
     """Return a lesson's labs as a notebook with nbgrader's tags."""
     cells = [
         nbformat.v4.new_markdown_cell(f"# {lesson}\n\n{_HEAD[language]}"),
@@ -71,7 +73,7 @@ def notebook(lesson: str, language: str, labs: "list[LabTexts]") -> Any:
     return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
 
 
-def _cells(lab: LabTexts, language: str) -> "list[Any]":
+def _cells(lab: LabTexts, language: str) -> list[Any]:
     """Return what is said, the start, the place for the solution, its test, and the end."""
     name = lab.name
     mended = LabFolder(name, Settings()).solution().read_text()

@@ -1,5 +1,7 @@
 """Looks at every link of a static site: to files, to anchors, to other hosts."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -24,7 +26,7 @@ class Page(HTMLParser):
         self.loads: list[str] = []
         self.feed(file.read_text(encoding="utf-8"))
 
-    def handle_starttag(self, tag: str, attrs: "list[tuple[str, str | None]]") -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what one tag has."""
         given = {key: value or "" for key, value in attrs}
         self.ids |= {given[key] for key in ("id", "name") if given.get(key)}
@@ -71,7 +73,7 @@ def look(site: Path) -> Found:
     return found
 
 
-def _leads(file: Path, target: str, pages: "dict[Path, Page]") -> bool:
+def _leads(file: Path, target: str, pages: dict[Path, Page]) -> bool:
     parts = urlsplit(target)
     if parts.scheme or parts.netloc:
         return True

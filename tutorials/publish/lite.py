@@ -9,6 +9,8 @@ from PyPI, in the versions of Pyodide's own lock. minirun is the wheel of this r
 entered into the lock, so that `import minirun` finds it. The cells show what was recorded.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json
@@ -73,7 +75,7 @@ def pyodide(folder: Path) -> None:
     lock.write_text(json.dumps(content))
 
 
-def needed(packages: "dict[str, Any]") -> "list[str]":
+def needed(packages: dict[str, Any]) -> list[str]:
     """Return the names in the lock of all that NEEDED need."""
     known = {_plain(name): name for name in packages}
     todo, found = list(NEEDED), list[str]()
@@ -89,7 +91,7 @@ def _plain(name: str) -> str:
     return re.sub("[-_.]+", "-", name).lower()
 
 
-def _entry(wheel: Path) -> "dict[str, Any]":
+def _entry(wheel: Path) -> dict[str, Any]:
     return {"file_name": wheel.name, "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}
 
 
@@ -125,7 +127,7 @@ def _own_wheel(folder: Path) -> Path:
     return next(folder.glob("minirun-*.whl"))
 
 
-def _run(name: str, words: "list[str]", cwd: "Path | None" = None) -> None:
+def _run(name: str, words: list[str], cwd: Path | None = None) -> None:
     done = subprocess.run(
         [sys.executable, *words], cwd=cwd, check=False, text=True, capture_output=True
     )

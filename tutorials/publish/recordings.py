@@ -8,6 +8,8 @@ comes from the standard store, so that no path of a checkout or of a home direct
 program fails where one does. Figure 1's three logs are laid into one file in the order of time.
 """
 
+from __future__ import annotations
+
 import json
 import shutil
 import subprocess
@@ -102,7 +104,7 @@ def observe(name: str, *command: str) -> None:
     write(name, log.read_text().splitlines(keepends=True))
 
 
-def bundle(name: str, hook: "dict[str, Any] | None", *words: str) -> Path:
+def bundle(name: str, hook: dict[str, Any] | None, *words: str) -> Path:
     """Make a bundle of the configuration that minirun makes for itself, in a tree of busybox's."""
     config = json.loads(minirun("spec", "--name", name, *words))
     config["ociVersion"] = "1.0.2"  # crun 1.8 knows no later one

@@ -9,6 +9,8 @@ no font, script or picture of another host. What is a link to another language, 
 Sphinx did not make, becomes plain HTML. links.py looks at every link of what came out.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shutil
@@ -57,7 +59,7 @@ def main() -> int:
     return 1 if found.broken else 0
 
 
-def build(out: Path, chosen: "list[str]", jupyterlite: "Path | None" = None) -> None:
+def build(out: Path, chosen: list[str], jupyterlite: Path | None = None) -> None:
     """Build the site of these lessons in an empty folder; JupyterLite is moved into it.
 
     Raises CalledProcessError.
@@ -75,7 +77,7 @@ def build(out: Path, chosen: "list[str]", jupyterlite: "Path | None" = None) -> 
 
 
 def one_language(
-    out: Path, sources: Path, language: str, chosen: "list[str]", lite_too: bool
+    out: Path, sources: Path, language: str, chosen: list[str], lite_too: bool
 ) -> None:
     """Gather the tree of one language, and let Sphinx make its pages."""
     tree, extra = sources / language, sources / f"{language}-extra"
@@ -100,7 +102,7 @@ def one_language(
         (out / language / left).unlink(missing_ok=True)
 
 
-def put(tree: Path, path: str, text: str, language: str, chosen: "list[str]") -> None:
+def put(tree: Path, path: str, text: str, language: str, chosen: list[str]) -> None:
     """Write one page of the tree, with what it links to."""
     (tree / path).parent.mkdir(parents=True, exist_ok=True)
     pieces, end = [], 0
@@ -113,7 +115,7 @@ def put(tree: Path, path: str, text: str, language: str, chosen: "list[str]") ->
     (tree / path).write_text("".join(pieces), encoding="utf-8")
 
 
-def linked(link: "re.Match[str]", tree: Path, path: str, language: str, chosen: "list[str]") -> str:
+def linked(link: re.Match[str], tree: Path, path: str, language: str, chosen: list[str]) -> str:
     """Return a link as it has to be in the site; a file that it leads to is put into the tree."""
     target, _, anchor = link["target"].partition("#")
     if not target or target.startswith(("http:", "https:", "mailto:")):
@@ -139,7 +141,7 @@ def linked(link: "re.Match[str]", tree: Path, path: str, language: str, chosen: 
     return link["text"]  # no page of this site
 
 
-def page_of(there: str, chosen: "list[str]") -> "tuple[str, str] | None":
+def page_of(there: str, chosen: list[str]) -> tuple[str, str] | None:
     """Return language and file of the lesson or notebook at a path; None if there is no page."""
     lesson = re.fullmatch(r"tutorials/(?P<name>[\w-]+)\.(?P<language>en|ko)\.md", there)
     notebook = re.fullmatch(r"notebooks/(?P<language>en|ko)/(?P<name>[\w-]+)\.ipynb", there)
@@ -157,7 +159,7 @@ def record(folder: Path, language: str) -> None:
         subprocess.run([*argv, folder / f"{name}.html"], check=True, stdout=subprocess.DEVNULL)
 
 
-def index(language: str, chosen: "list[str]", lite_too: bool) -> str:
+def index(language: str, chosen: list[str], lite_too: bool) -> str:
     """Return the first page: lists of all that there is."""
     title, *captions, told = WORDS[language]
     pages = (

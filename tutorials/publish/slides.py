@@ -7,6 +7,8 @@ One file without any other: text, figures and script. The keys are a presenter's
 space, Home, End. A question stands before its look; its reason comes after it.
 """
 
+from __future__ import annotations
+
 import base64
 import html
 import re
@@ -45,7 +47,7 @@ def page(name: str, language: str) -> str:
     return frame.format(language=language, title=html.escape(title), slides=shown)
 
 
-def slides(markdown: str) -> "list[str]":
+def slides(markdown: str) -> list[str]:
     """Return the Markdown of each slide."""
     found: list[str] = []
     heading, before = "", ""
@@ -62,7 +64,7 @@ def slides(markdown: str) -> "list[str]":
     return [slide for slide in found if not slide.startswith(tuple(f"## {w}" for w in _LEFT_OUT))]
 
 
-def _add(found: "list[str]", heading: str, text: str, joins: bool = False) -> None:
+def _add(found: list[str], heading: str, text: str, joins: bool = False) -> None:
     """Put a text on a slide of its own, under its section's heading, or on the last one."""
     if not text.strip():
         return
@@ -81,7 +83,7 @@ def _written(part: Part) -> str:
 def _embedded(text: str) -> str:
     """Return HTML with its figures in it."""
 
-    def figure(found: "re.Match[str]") -> str:
+    def figure(found: re.Match[str]) -> str:
         data = (TUTORIALS / found["path"]).read_bytes()
         return f'src="data:image/svg+xml;base64,{base64.b64encode(data).decode()}"'
 

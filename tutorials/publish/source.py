@@ -14,6 +14,8 @@
 In Korean the marks are 예측 and 왜.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -58,7 +60,7 @@ def parts(markdown: str) -> Iterator[Part]:
         yield Part("text", text)
 
 
-def _part(found: "re.Match[str]") -> Part | None:
+def _part(found: re.Match[str]) -> Part | None:
     if found["mark"]:
         quote = re.sub(r"^> ?", "", found["quote"], flags=re.MULTILINE).strip()
         return Part("question" if found["mark"] in QUESTION else "reason", quote)

@@ -1,5 +1,7 @@
 """The object that a lesson's first cell makes: live as root on Linux, else from the recording."""
 
+from __future__ import annotations
+
 import atexit
 
 from minirun.api.course import magics
@@ -46,7 +48,7 @@ class Lesson(Shown):
         self._session: Session | None = None
         self._asked: dict[int, Prediction] = {}
 
-    def question(self, number: int, answer: "int | None" = None) -> Prediction:
+    def question(self, number: int, answer: int | None = None) -> Prediction:
         """Ask the lesson's question with this number, from 1 on, with a button for each choice.
 
         `answer`: the number of the choice, if there are no buttons. Raises UsageError.
@@ -137,7 +139,7 @@ def lesson(name: str, language: str = "") -> Lesson:
     return begun
 
 
-_current: "Lesson | None" = None
+_current: Lesson | None = None
 
 
 def _close() -> None:

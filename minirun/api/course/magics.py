@@ -4,6 +4,8 @@
 %%answer 2      so are these; their last line is what happened, in question 2
 """
 
+from __future__ import annotations
+
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +14,16 @@ if TYPE_CHECKING:
     from minirun.api.prediction import Verdict
 
 
-def register(lesson: "Lesson") -> None:
+def register(lesson: Lesson) -> None:
     """Give the running IPython, if there is one, the two magics of this lesson."""
     shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is None:
         return
 
-    def run(line: str, cell: str) -> "CellOutput":
+    def run(line: str, cell: str) -> CellOutput:
         return lesson.shell(cell)
 
-    def answer(line: str, cell: str) -> "Verdict":
+    def answer(line: str, cell: str) -> Verdict:
         from IPython.display import display
 
         said = lesson.shell(cell)

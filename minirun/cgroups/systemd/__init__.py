@@ -22,6 +22,8 @@ number, which a user namespace hides; here the kernel tells it to the server (bu
 Simplified: scopes only, from systemd 244 on (2019), and no org.systemd.property annotations.
 """
 
+from __future__ import annotations
+
 import _signal
 import os
 import select
@@ -82,7 +84,7 @@ def expand(slice_name: str) -> str:
     return "".join(f"/{name}.slice" for name in names)
 
 
-def parse(cgroups_path: str) -> "tuple[str, str]":
+def parse(cgroups_path: str) -> tuple[str, str]:
     """Return (slice, scope) that slice:prefix:name names; "" for no slice. Raises ConfigError."""
     parts = cgroups_path.split(":")
     if len(parts) != 3 or not parts[2] or "/" in cgroups_path:
@@ -96,7 +98,7 @@ def parse(cgroups_path: str) -> "tuple[str, str]":
     return slice_name, f"{prefix}-{name}.scope" if prefix else f"{name}.scope"
 
 
-def locate(cgroups_path: str, *, of_user: bool = False) -> "tuple[str, str, str]":
+def locate(cgroups_path: str, *, of_user: bool = False) -> tuple[str, str, str]:
     """Return (path of the cgroup, slice, scope) of the scope that `cgroups_path` names.
 
     `of_user`: the caller's own manager has it. Raises ConfigError, MinirunError.
@@ -108,7 +110,7 @@ def locate(cgroups_path: str, *, of_user: bool = False) -> "tuple[str, str, str]
     return f"{top}{expand(slice_name)}/{scope}", slice_name, scope
 
 
-def from_record(record: "CgroupRecord") -> Cgroup:
+def from_record(record: CgroupRecord) -> Cgroup:
     """Return the cgroup that :meth:`_Scope.record` described, from state.json."""
     found: _Scope
     if record["version"] == 1:
@@ -145,17 +147,17 @@ class _Scope(Cgroup):
     scope = ""
     _holder = 0
     _holder_fd = -1
-    _open_bus: "Bus | None" = None
-    _limits: "dict[str, Any] | None" = None
+    _open_bus: Bus | None = None
+    _limits: dict[str, Any] | None = None
     takes_all_limits = True
 
-    def _bus(self) -> "Bus":
+    def _bus(self) -> Bus:
         """Return the connection; it is kept, since stage 5 runs in another mount namespace."""
         if not self._open_bus:
             self._open_bus = self._connected()
         return self._open_bus
 
-    def _connected(self) -> "Bus":
+    def _connected(self) -> Bus:
         """Return a new connection to the manager that has the scope. Raises MinirunError."""
         from minirun.cgroups.systemd import bus
 
@@ -208,19 +210,19 @@ class _Scope(Cgroup):
             os.waitpid(self._holder, 0)
             self._holder, self._holder_fd = 0, -1
 
-    def set_resources(self, resources: "dict[str, Any]") -> None:
+    def set_resources(self, resources: dict[str, Any]) -> None:
         """Set the limits as properties, as far as systemd has one; then write each to its file."""
         self._limits = resources
         self._set_properties(systemd_properties.of_resources(resources, self.version))
 
-    def _set_properties(self, properties: "Properties") -> None:
+    def _set_properties(self, properties: Properties) -> None:
         """Set properties of the unit, and write the limits after it."""
         if properties:
             self._bus().set_properties(self.scope, properties)
         if self._limits:
             super().set_resources(self._limits)  # type: ignore[safe-super]
 
-    def set_device_rules(self, rules: "Iterable[DeviceRule]") -> None:
+    def set_device_rules(self, rules: Iterable[DeviceRule]) -> None:
         """Set the rules as properties, then set them as a plain cgroup does."""
         rules = list(rules)
         self._set_properties(systemd_properties.of_devices(rules, self.version))
@@ -238,7 +240,7 @@ class _Scope(Cgroup):
             self._bus().stop(self.scope)
             self._hang_up()
 
-    def record(self) -> "CgroupRecord":
+    def record(self) -> CgroupRecord:
         """Return what the plain cgroup keeps, and the unit: delete has no --systemd-cgroup."""
         plain = super().record()  # type: ignore[safe-super]
         return {**plain, "slice": self.slice, "scope": self.scope}
@@ -254,7 +256,7 @@ class _Scope(Cgroup):
             self._open_bus = None
 
 
-def _hold(runtime: int) -> "NoReturn":
+def _hold(runtime: int) -> NoReturn:
     """Sleep in the scope until the runtime ends this process, or itself."""
     try:
         events.become("runtime", os.getpid())
@@ -271,7 +273,7 @@ def _hold(runtime: int) -> "NoReturn":
 class ScopeV1(_Scope, CgroupV1):
     """A scope on version 1, in every hierarchy."""
 
-    def _set_properties(self, properties: "Properties") -> None:
+    def _set_properties(self, properties: Properties) -> None:
         """Set them while no process runs: systemd denies all devices before it allows some."""
         stop = not (self._holder or self.frozen())
         try:
@@ -285,7 +287,7 @@ class ScopeV1(_Scope, CgroupV1):
             if stop:
                 self.set_frozen(False)
 
-    def allow_devices(self, rules: "Iterable[DeviceRule]") -> None:
+    def allow_devices(self, rules: Iterable[DeviceRule]) -> None:
         """Set the rules as properties, then write each to its file."""
         rules = list(rules)
         all_rules = [*self.effective_device_rules(), *rules]
@@ -309,17 +311,17 @@ class ScopeV2(_Scope, CgroupV2):
 class UserScope(WithoutDeviceRules, _Scope, CgroupV2):
     """A scope of a user's manager. It belongs to the user, as any delegated cgroup does."""
 
-    def _connected(self) -> "Bus":
+    def _connected(self) -> Bus:
         """Return a new connection to the user's manager. Raises MinirunError."""
         from minirun.cgroups.systemd import bus
 
         return bus.of_user()
 
-    def set_resources(self, resources: "dict[str, Any]") -> None:
+    def set_resources(self, resources: dict[str, Any]) -> None:
         """Set the limits, as far as the user's manager has the controllers."""
         super().set_resources(resources)
         self.warn_of(resources, "a device program needs CAP_BPF")
 
-    def record(self) -> "CgroupRecord":
+    def record(self) -> CgroupRecord:
         """Return the record of a scope, marked as `rootless`."""
         return {**super().record(), "rootless": True}

@@ -9,6 +9,8 @@ JobRemoved, says how it ended. jeepney puts messages together and takes them apa
 and awaited here.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import select
@@ -40,7 +42,7 @@ _PROPERTIES = _MANAGER.with_interface("org.freedesktop.DBus.Properties")
 _ERROR = "org.freedesktop.systemd1."
 
 
-def of_user() -> "Bus":
+def of_user() -> Bus:
     """Return a connection to the caller's own manager: user@.service(5). Raises MinirunError.
 
     Root of a user namespace with a systemd of its own as process 1 owns the system's manager.
@@ -67,11 +69,11 @@ class Refused(MinirunError):
 class Bus:
     """A connection to a manager: systemd's for the system, or a user's."""
 
-    def __init__(self, sockets: "tuple[str, str]" = SYSTEM) -> None:
+    def __init__(self, sockets: tuple[str, str] = SYSTEM) -> None:
         """`sockets`: a bus's, and the manager's own. Raises MinirunError if neither answers."""
         self._serial = 0
         self._parser = Parser()
-        self._jobs: "dict[str, str]" = {}  # how each job ended that has ended
+        self._jobs: dict[str, str] = {}  # how each job ended that has ended
         try:
             self._socket = _connect(sockets[0])
         except OSError:
@@ -92,7 +94,7 @@ class Bus:
         (_, path), *_ = self._call(_PROPERTIES, "Get", "ss", body)
         return str(path).rstrip("/")
 
-    def start_scope(self, scope: str, properties: "Properties") -> None:
+    def start_scope(self, scope: str, properties: Properties) -> None:
         """Start a transient unit and wait until it is there.
 
         A failed one of that name, which systemd keeps for its owner to see, is cleared first.
@@ -110,7 +112,7 @@ class Bus:
             self._forget(scope)
             raise MinirunError(f"systemd: starting {scope}: {result}", f"systemctl status {scope}")
 
-    def _start(self, scope: str, properties: "Properties") -> str:
+    def _start(self, scope: str, properties: Properties) -> str:
         """Return the job that starts a unit; "" if there is one of that name. Raises Refused."""
         try:
             body: tuple[Any, ...] = (scope, "fail", properties, [])
@@ -121,7 +123,7 @@ class Bus:
                 raise
             return ""
 
-    def set_properties(self, scope: str, properties: "Properties") -> None:
+    def set_properties(self, scope: str, properties: Properties) -> None:
         """Change properties of a unit until the next boot. Raises MinirunError.
 
         systemd answers first and writes the cgroup's files on its next round, over what others have
@@ -146,7 +148,7 @@ class Bus:
         except Refused:
             pass
 
-    def _manager(self, method: str, signature: str, body: "tuple[Any, ...]") -> "tuple[Any, ...]":
+    def _manager(self, method: str, signature: str, body: tuple[Any, ...]) -> tuple[Any, ...]:
         """Call the manager, and log it. Raises Refused, MinirunError."""
         start, shown = events.now(), {"method": method, "unit": body[0]}
         try:
@@ -162,8 +164,8 @@ class Bus:
         whom: jeepney.DBusAddress,
         method: str,
         signature: str = "",
-        body: "tuple[Any, ...]" = (),
-    ) -> "tuple[Any, ...]":
+        body: tuple[Any, ...] = (),
+    ) -> tuple[Any, ...]:
         """Send a call, and return the body of its reply. Raises Refused, MinirunError."""
         self._serial += 1
         message = jeepney.new_method_call(whom, method, signature or None, body)
@@ -236,7 +238,7 @@ def _connect(path: str) -> socket.socket:
     return connection
 
 
-def _private(sockets: "tuple[str, str]") -> socket.socket:
+def _private(sockets: tuple[str, str]) -> socket.socket:
     """Return a socket to systemd itself. Raises MinirunError."""
     bus, private = sockets
     try:

@@ -10,6 +10,8 @@ minor, or a list of denials, has no such form. On cgroup2 the policy is then to 
 wins, what can be expressed is set, so that a daemon-reload takes devices away rather than adds any.
 """
 
+from __future__ import annotations
+
 from minirun.cgroups import resources, resources_v2, ruleset
 from minirun.core.errors import ConfigError
 
@@ -37,14 +39,14 @@ _PERIOD = 100_000  # microseconds: the kernel's default
 _STEP = 10_000  # microseconds of CPU time a second: systemd counts in whole percent
 
 
-def of_resources(limits: "dict[str, Any]", version: int) -> "Properties":
+def of_resources(limits: dict[str, Any], version: int) -> Properties:
     """Return the properties that say what linux.resources says. Raises ConfigError."""
     settings = (resources.for_v1 if version == 1 else resources_v2.for_v2)(limits)
     values = {setting.file: setting.value for setting in settings}
     names = _MORE | {
         resources.LIMITS[name][version - 1]: units[version - 1] for name, units in _UNITS.items()
     }
-    found: "Properties" = []
+    found: Properties = []
     for file, value in values.items():
         name = names.get(file)
         if name and file.startswith("cpuset."):
@@ -54,14 +56,14 @@ def of_resources(limits: "dict[str, Any]", version: int) -> "Properties":
     return found + _quota(values)
 
 
-def _number(value: str) -> "int | None":
+def _number(value: str) -> int | None:
     """Return the number that a file takes; None for what is none (a device's own weight)."""
     if value in ("max", "-1"):
         return INFINITY
     return int(value) if value.isdigit() else None
 
 
-def _quota(values: "dict[str, str]") -> "Properties":
+def _quota(values: dict[str, str]) -> Properties:
     """Return CPU time as systemd has it: microseconds a second, in steps of a percent, rounded up.
 
     What is written by hand afterwards is exact.
@@ -70,7 +72,7 @@ def _quota(values: "dict[str, str]") -> "Properties":
         quota, _, period = values["cpu.max"].partition(" ")
     else:
         quota, period = values.get("cpu.cfs_quota_us", ""), values.get("cpu.cfs_period_us", "")
-    found: "Properties" = []
+    found: Properties = []
     if period:
         found.append(("CPUQuotaPeriodUSec", ("t", int(period))))
     if quota:
@@ -95,7 +97,7 @@ def bitmap(numbers: str) -> bytes:
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
 
 
-def of_devices(rules: "Sequence[DeviceRule]", version: int) -> "Properties":
+def of_devices(rules: Sequence[DeviceRule], version: int) -> Properties:
     """Return DevicePolicy and DeviceAllow for `rules`."""
     try:
         default, exceptions = ruleset.as_exceptions(rules)
@@ -117,7 +119,7 @@ def of_devices(rules: "Sequence[DeviceRule]", version: int) -> "Properties":
     ]
 
 
-def _node(rule: "DeviceRule") -> str:
+def _node(rule: DeviceRule) -> str:
     """Return what DeviceAllow= calls a rule's nodes: by number, as they need not exist."""
     kind = {"c": "char", "b": "block"}[rule.kind]
     if rule.major is None:

@@ -5,6 +5,8 @@ from. Those that make a container write themselves into the log, so that the log
 kernel was asked. This file itself needs no ctypes: `start` and `delete` do without it.
 """
 
+from __future__ import annotations
+
 from minirun.core import events
 from minirun.core.errors import errno_name
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def name_call(error: OSError, call: str, path: "str | None" = None) -> OSError:
+def name_call(error: OSError, call: str, path: str | None = None) -> OSError:
     """Mark an OSError with the name of the system call, and with its path; return it."""
     setattr(error, "call", call)  # noqa: B010  (OSError declares no such field)
     error.filename, error.filename2 = path, None
@@ -22,8 +24,8 @@ def name_call(error: OSError, call: str, path: "str | None" = None) -> OSError:
 
 
 def logged_python(
-    call: str, function: "Callable[[], int | None]", shown: "dict[str, Any]",
-    path: "str | None" = None, why: str = "",
+    call: str, function: Callable[[], int | None], shown: dict[str, Any],
+    path: str | None = None, why: str = "",
 ) -> None:  # fmt: skip
     """Call a function of :mod:`os` that is one system call, and write the event. Raises OSError."""
     start = events.now()
@@ -35,7 +37,7 @@ def logged_python(
     events.emit("syscall", call, shown, ret=ret or 0, start=start, why=why)
 
 
-def log_failure(error: OSError, shown: "dict[str, Any]", start: int, why: str) -> None:
+def log_failure(error: OSError, shown: dict[str, Any], start: int, why: str) -> None:
     """Write the event of a call that failed; `start`: see events.emit."""
     name = getattr(error, "call", "")
     code = errno_name(error.errno or 0)

@@ -1,5 +1,7 @@
 """Files and nodes below a directory descriptor that may belong to a hostile image."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 import stat
@@ -91,7 +93,7 @@ def mknodat(
 ) -> None:
     """Make a device node, a FIFO or a socket: mknod(2), mkfifo(3)."""
     kind = {stat.S_IFCHR: "c", stat.S_IFBLK: "b", stat.S_IFIFO: "p"}.get(stat.S_IFMT(mode), "?")
-    args: "dict[str, object]" = {"path": shown or name, "mode": oct(mode), "kind": kind}
+    args: dict[str, object] = {"path": shown or name, "mode": oct(mode), "kind": kind}
     if kind in "cb":
         args |= {"major": os.major(device), "minor": os.minor(device)}
     logged_python(

@@ -1,5 +1,7 @@
 """libc, loaded once, and the two ways of calling into it: logged and unlogged."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 from ctypes import c_int, c_long
@@ -18,17 +20,17 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 MACHINE = os.uname().machine
 
 
-def bind(symbol: str, *argtypes: "Any") -> "Any":
+def bind(symbol: str, *argtypes: Any) -> Any:
     """Return libc's function `symbol` with its argument types set once; it returns an int."""
     return _typed(symbol, c_int, argtypes)
 
 
-def bind_syscall(*argtypes: "Any") -> "Any":
+def bind_syscall(*argtypes: Any) -> Any:
     """Return syscall(2) for a call with these argument types; the number comes first."""
     return _typed("syscall", c_long, (c_long, *argtypes))
 
 
-def _typed(symbol: str, result: "Any", argtypes: "tuple[Any, ...]") -> "Any":
+def _typed(symbol: str, result: Any, argtypes: tuple[Any, ...]) -> Any:
     function = _libc[symbol]
     function.argtypes = argtypes
     function.restype = result
@@ -40,13 +42,13 @@ def number(x86_64: int, aarch64: int) -> int:
     return {"x86_64": x86_64, "aarch64": aarch64}.get(MACHINE, -1)
 
 
-def failure(call: str, path: "str | None" = None) -> OSError:
+def failure(call: str, path: str | None = None) -> OSError:
     """Return the OSError for the errno that the last call left, marked with the call's name."""
     code = ctypes.get_errno()
     return name_call(OSError(code, os.strerror(code)), call, path)
 
 
-def check(call: str, ret: int, path: "str | None" = None) -> int:
+def check(call: str, ret: int, path: str | None = None) -> int:
     """Return `ret`, or raise OSError if it is -1."""
     if ret == -1:
         raise failure(call, path)
@@ -54,8 +56,8 @@ def check(call: str, ret: int, path: "str | None" = None) -> int:
 
 
 def logged(
-    call: str, function: "Any", args: "tuple[Any, ...]", shown: "dict[str, Any]",
-    path: "str | None" = None, why: str = "",
+    call: str, function: Any, args: tuple[Any, ...], shown: dict[str, Any],
+    path: str | None = None, why: str = "",
 ) -> int:  # fmt: skip
     """Call `function`, write the event, return its result. Raises OSError."""
     start = events.now()
@@ -68,11 +70,11 @@ def logged(
     raise error
 
 
-def flag_names(value: int, names: "dict[str, int]") -> str:
+def flag_names(value: int, names: dict[str, int]) -> str:
     """Return MS_BIND|MS_REC for 0x5000, as strace prints it; 0 if no flag is set."""
     return "|".join(name for name, bit in names.items() if bit and value & bit == bit) or "0"
 
 
-def table(module: "dict[str, Any]", *prefixes: str) -> "dict[str, int]":
+def table(module: dict[str, Any], *prefixes: str) -> dict[str, int]:
     """Return the constants of a module, its globals(), whose names begin with a prefix."""
     return {name: value for name, value in module.items() if name.startswith(prefixes)}

@@ -5,6 +5,8 @@ path is looked up twice, so an image cannot swap a directory for a link in betwe
 (CVE-2021-30465 and its many descendants).
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 from ctypes import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_ulong, c_void_p
@@ -55,13 +57,13 @@ class MountAttr(ctypes.Structure):
     _fields_ = [(name, c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd")]
 
 
-def _bytes(text: "str | None") -> "bytes | None":
+def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode(errors="surrogateescape")
 
 
 def mount(
-    source: "str | None", target: str, fstype: "str | None" = None, flags: int = 0,
-    data: "str | None" = None, *, shown: "str | None" = None, why: str = "",
+    source: str | None, target: str, fstype: str | None = None, flags: int = 0,
+    data: str | None = None, *, shown: str | None = None, why: str = "",
 ) -> None:  # fmt: skip
     """Mount, bind, remount or change propagation: mount(2).
 
@@ -95,9 +97,7 @@ def chroot(path: str, *, why: str = "") -> None:
     libc.logged("chroot", _chroot, (_bytes(path),), {"path": path}, path, why)
 
 
-def open_tree(
-    dirfd: int, path: str, flags: int, *, shown: "str | None" = None, why: str = ""
-) -> int:
+def open_tree(dirfd: int, path: str, flags: int, *, shown: str | None = None, why: str = "") -> int:
     """Return a descriptor of the mount at `path`, with OPEN_TREE_CLONE of a detached copy of it.
 
     open_tree(2); Linux 5.2.
@@ -143,7 +143,7 @@ def mount_setattr(
 
 
 def new_filesystem(
-    fstype: str, options: "dict[str, str]", attributes: int = 0, *, why: str = ""
+    fstype: str, options: dict[str, str], attributes: int = 0, *, why: str = ""
 ) -> int:
     """Return a descriptor of a fresh, detached mount of `fstype`.
 
@@ -163,7 +163,7 @@ def new_filesystem(
         os.close(fs)
 
 
-def _configure(fs: int, command: int, key: "str | None", value: "str | None") -> None:
+def _configure(fs: int, command: int, key: str | None, value: str | None) -> None:
     args = {"fs": fs, "command": command, "key": key, "value": value}
     raw = (431, fs, command, _bytes(key), _bytes(value), 0)
     libc.logged("fsconfig", _fsconfig, raw, args, key or "create")

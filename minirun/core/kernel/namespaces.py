@@ -1,5 +1,7 @@
 """Namespaces: clone3(2), unshare(2) and setns(2)."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 from ctypes import c_int, c_size_t, c_uint64, c_void_p
@@ -44,7 +46,7 @@ class CloneArgs(ctypes.Structure):
     ]  # fmt: skip
 
 
-def clone3(flags: int, *, cgroup_fd: int = -1, why: str = "") -> "tuple[int, int]":
+def clone3(flags: int, *, cgroup_fd: int = -1, why: str = "") -> tuple[int, int]:
     """Copy this process into new namespaces: clone3(2); Linux 5.5, CLONE_INTO_CGROUP 5.7.
 
     Returns (pid, pidfd) in the parent and (0, -1) in the child. Only the parent writes the event.

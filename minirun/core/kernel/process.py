@@ -1,5 +1,7 @@
 """What one process can change about itself: identity, privileges, names; and becoming another."""
 
+from __future__ import annotations
+
 import _signal  # the C half: signal itself imports enum, 3 ms
 import ctypes
 import os
@@ -73,7 +75,7 @@ def join_session_keyring(name: str) -> None:
     libc.check("keyctl", _keyctl(number, 5, ring, 0x3F1B0000, 0, 0))  # SETPERM: exec may find it
 
 
-def setgroups(groups: "list[int]", *, why: str = "") -> None:
+def setgroups(groups: list[int], *, why: str = "") -> None:
     """Replace the supplementary groups: setgroups(2)."""
     logged_python("setgroups", lambda: os.setgroups(groups), {"groups": groups}, why=why)
 
@@ -89,7 +91,7 @@ def setuid(uid: int, *, why: str = "") -> None:
 
 
 def execve(
-    path: "str | int", argv: "list[str]", env: "dict[str, str]", *, shown: str = "", why: str = ""
+    path: str | int, argv: list[str], env: dict[str, str], *, shown: str = "", why: str = ""
 ) -> None:
     """Become another program: execve(2). Logged right before, since success does not return."""
     args = {"path": shown or path, "argv": argv}

@@ -1,5 +1,7 @@
 """Capabilities: five sets, each a bit mask, as capabilities(7) and config.json have them."""
 
+from __future__ import annotations
+
 from minirun.core.kernel import process
 
 TYPE_CHECKING = False
@@ -24,12 +26,12 @@ NUMBERS = {
 """Name → number, from linux/capability.h."""
 
 
-def mask(names: "Iterable[str]") -> int:
+def mask(names: Iterable[str]) -> int:
     """Return the bit mask of capabilities by name; a name that is not in NUMBERS is left out."""
     return sum(1 << NUMBERS[name] for name in set(names) if name in NUMBERS)
 
 
-def names(bits: int) -> "list[str]":
+def names(bits: int) -> list[str]:
     """Return the names in a bit mask, by number."""
     return [name for name, number in NUMBERS.items() if bits >> number & 1]
 
@@ -45,7 +47,7 @@ SETS = ("bounding", "effective", "inheritable", "permitted", "ambient")
 class Sets:
     """The five sets of config.json's process.capabilities, cut to what can be granted."""
 
-    def __init__(self, capabilities: "dict[str, Any]", grantable: int) -> None:
+    def __init__(self, capabilities: dict[str, Any], grantable: int) -> None:
         wanted = {kind: capabilities.get(kind) or () for kind in SETS}  # the spec knows no others
         asked = {kind: mask(names) for kind, names in wanted.items()}
         self.bounding = asked["bounding"] & grantable

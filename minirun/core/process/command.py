@@ -1,5 +1,7 @@
 """The container's command: finding it, and becoming it."""
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def find(name: str, environment: "dict[str, str]") -> str:
+def find(name: str, environment: dict[str, str]) -> str:
     """Return the path of the program `name`, as the container's user finds it.
 
     The words are runc's, since docker derives its exit status from them.
@@ -64,8 +66,8 @@ def trampoline_for(preserve: int) -> int:
 
 def execute(
     config: Config, memfd: int, preserve: int, report_fd: int, target: str,
-    stage: "events.stage | None",
-) -> "NoReturn":  # fmt: skip
+    stage: events.stage | None,
+) -> NoReturn:  # fmt: skip
     """Become `target`, through the trampoline. Tell `report_fd` its path, and errno on failure.
 
     Descriptors 3 to 2 + `preserve` are handed on; privileges.drop has marked all others to close.

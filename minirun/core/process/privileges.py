@@ -1,5 +1,7 @@
 """Stage 7: what the container's command may do. The order matters, and each line says why."""
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import events
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from minirun.core.handshake import Channel
 
 
-def make_cwd(root: Root, process_config: "dict[str, Any]") -> None:
+def make_cwd(root: Root, process_config: dict[str, Any]) -> None:
     """Make the working directory if the image lacks it, as docker does. Raises OSError."""
     try:
         os.close(root.make_dir(process_config["cwd"]))
@@ -27,7 +29,7 @@ def make_cwd(root: Root, process_config: "dict[str, Any]") -> None:
             raise
 
 
-def drop(container: "Container", sets: caps.Sets, channel: "Channel") -> None:
+def drop(container: Container, sets: caps.Sets, channel: Channel) -> None:
     """Become the container's user with the container's capabilities; go to its directory.
 
     `sets` are the capabilities that it is granted; a seccomp listener goes through `channel`.
@@ -46,7 +48,7 @@ def drop(container: "Container", sets: caps.Sets, channel: "Channel") -> None:
         extra.after_user(channel)
 
 
-def leave_keyring(container: "Container") -> None:
+def leave_keyring(container: Container) -> None:
     """Leave the caller's session keyring, if there are keyrings and it is not to be kept."""
     try:
         if not container.record.get("no_new_keyring"):
@@ -55,13 +57,13 @@ def leave_keyring(container: "Container") -> None:
         events.emit("note", "no new session keyring")
 
 
-def limit(container: "Container") -> None:
+def limit(container: Container) -> None:
     """Set what a process sets for itself alone. Raises OSError, ConfigError."""
     for extra in container.extras.values():
         extra.limit()
 
 
-def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int = 0) -> None:
+def become(container: Container, sets: caps.Sets, *, arrived: bool, more: int = 0) -> None:
     """Give up privileges, except the capabilities `more`; go to the working directory."""
     wanted = container.config.process
     user = wanted.get("user") or {}
@@ -80,7 +82,7 @@ def become(container: "Container", sets: caps.Sets, *, arrived: bool, more: int 
 
 
 def become_user(
-    user: "dict[str, Any]", more_groups: "Sequence[int]" = (), *, denied: bool = False
+    user: dict[str, Any], more_groups: Sequence[int] = (), *, denied: bool = False
 ) -> None:
     """Set groups, group and user, in the one order that works: supplementary groups first.
 

@@ -1,5 +1,7 @@
 """What the container's command gets as standard input, output and error."""
 
+from __future__ import annotations
+
 import fcntl
 import os
 import stat
@@ -24,7 +26,7 @@ class Console(Record):
 
 
 def connect(
-    container: "Container", console: Console, root: "Root", *, console_node: bool = True
+    container: Container, console: Console, root: Root, *, console_node: bool = True
 ) -> None:
     """Put the command's streams onto 0, 1 and 2, and make them its user's.
 
@@ -41,7 +43,7 @@ def connect(
     chown_streams((container.config.process.get("user") or {}).get("uid", 0))
 
 
-def _inside(root: "Root", fd: int) -> int:
+def _inside(root: Root, fd: int) -> int:
     """Return a copy of `fd`; for the host's /dev/null, which chmod reaches, the container's own."""
     if os.fstat(fd).st_rdev == _NULL:
         try:
@@ -64,7 +66,7 @@ def close_inherited(kept: int) -> None:
             pass
 
 
-def lead_session(container: "Container") -> None:
+def lead_session(container: Container) -> None:
     """Start a session, whose terminal is the one that :func:`connect` has made, or none.
 
     So nothing in it can type into the caller's terminal (TIOCSTI, CVE-2017-5226). Raises OSError.

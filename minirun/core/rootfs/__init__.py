@@ -5,6 +5,8 @@ lesson and the real thing are the same tuple; it exists as a whole before its fi
 Destinations are always resolved inside the root, then used as descriptors: see rootfs.inroot.
 """
 
+from __future__ import annotations
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     Plan = tuple[Operation, ...]
 
 
-def execute(plan: "Plan", root: "Root") -> None:
+def execute(plan: Plan, root: Root) -> None:
     """Execute a plan, in order. Raises MinirunError, OSError."""
     for operation in plan:
         operation.execute(root)

@@ -5,6 +5,8 @@ The order is runc's (libcontainer/rootfs_linux.go): make its mounts slaves, the 
 of config.json in order, device nodes, links.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import places
@@ -24,7 +26,7 @@ class RootMount(Record):
     """
 
     path: str
-    layers: "tuple[str, ...]"
+    layers: tuple[str, ...]
     writable: str
     options: str = ""
 
@@ -49,7 +51,7 @@ class RootMount(Record):
             mounts.mount(self.path, self.path, None, flags, why="pivot_root wants a mount point")
         return Root.at(self.path)
 
-    def _mount_overlay(self, layers: "tuple[str, ...]") -> None:
+    def _mount_overlay(self, layers: tuple[str, ...]) -> None:
         """Mount the overlay. Raises MinirunError if the file system of its upper layer holds none.
 
         "Upper directory": the kernel's Documentation/filesystems/overlayfs.rst. In a container of
@@ -78,14 +80,14 @@ class RootMount(Record):
         if is_own_root:  # its mount points would be made there
             raise ConfigError(f"config.json: root.path: {self.path} is the host's own root")
 
-    def _options(self, layers: "tuple[str, ...]") -> str:
+    def _options(self, layers: tuple[str, ...]) -> str:
         """Return overlayfs' options: the layers are read-only, and the first named lies on top."""
         joined, base = ":".join(map(_escape, reversed(layers))), _escape(self.writable)
         data = f"lowerdir={joined},upperdir={base}/{places.UPPER},workdir={base}/{places.WORK}"
         return data + self.options
 
 
-def root_mount(config: Config, layers: "list[str]", writable: str) -> RootMount:
+def root_mount(config: Config, layers: list[str], writable: str) -> RootMount:
     """Return how the root filesystem is mounted."""
     options = ",userxattr" if "user" in config.namespaces else ""
     # volatile: else the kernel syncs the whole disk below when it unmounts

@@ -8,6 +8,8 @@ RESOLVE_IN_ROOT (an absolute link, or one with "..", stays inside) and RESOLVE_N
 what is mounted on, made in, or read. This is mechanism A of the list in PRINCIPLES.md.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -27,7 +29,7 @@ class Root:
         self.fd = fd
 
     @classmethod
-    def at(cls, path: str) -> "Root":
+    def at(cls, path: str) -> Root:
         """Open the host's directory `path` as a root. Raises OSError."""
         return cls(os.open(path, _DIRECTORY | os.O_CLOEXEC))
 
@@ -100,7 +102,7 @@ class Root:
             os.close(parent)
         return self.make_file(target, mode, links + 1)
 
-    def make_parent(self, path: str) -> "tuple[int, str]":
+    def make_parent(self, path: str) -> tuple[int, str]:
         """Make the directory that `path` lies in; return (its descriptor, the last name)."""
         head, _, name = path.rstrip("/").rpartition("/")
         if name in ("", ".", ".."):

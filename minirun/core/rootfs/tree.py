@@ -6,6 +6,8 @@ nothing is ever done deeper than a few levels: what lies further down is first m
 that something is mounted on is not entered, but an error (openat2(2), RESOLVE_NO_XDEV).
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.kernel import files
@@ -57,7 +59,7 @@ def _unlink(parent: int, name: str) -> bool:
     return True
 
 
-def _remove_directory(parent: int, name: str, empty: "Callable[[int], None]") -> None:
+def _remove_directory(parent: int, name: str, empty: Callable[[int], None]) -> None:
     """Let `empty` remove what is in a directory, then the directory; one that is gone is fine."""
     for tries_left in reversed(range(_TRIES)):
         try:

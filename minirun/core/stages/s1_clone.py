@@ -5,6 +5,8 @@ an import would load the container's files. runc executes itself anew here, and 
 the namespaces before Go starts threads: a process with threads cannot enter a user namespace.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import events, extras, state
@@ -46,7 +48,7 @@ def make_places(container: Container) -> None:
     extras.function("make_cgroup")(container)
 
 
-def plan(container: Container) -> "Plan":
+def plan(container: Container) -> Plan:
     """Return what init will do to its root filesystem in this stage, in order.
 
     The cgroup namespace comes first: it decides which cgroups a mount of them shows.
@@ -71,7 +73,7 @@ class NewCgroupNamespace(Record):
         namespaces.unshare(namespaces.CLONE_NEWCGROUP, why=why)
 
 
-def runtime(container: Container, init_main: "Callable[[Channel], NoReturn]") -> Init:
+def runtime(container: Container, init_main: Callable[[Channel], NoReturn]) -> Init:
     """Clone. The child goes on in `init_main`. Raises OSError, MinirunError."""
     config = container.config
     ends = Ends(container.directory)
@@ -103,7 +105,7 @@ def wait(container: Container, init: Init) -> None:
     container.cgroup.entered()
 
 
-def init(container: Container, planned: "Plan", channel: Channel) -> Root:
+def init(container: Container, planned: Plan, channel: Channel) -> Root:
     """Build the root filesystem in the new mount namespace; return a descriptor of it.
 
     `planned` is what :func:`plan` has returned. Raises OSError, MinirunError.

@@ -7,6 +7,8 @@ Hooks that config.json lists after it run when it has ended, and stage 3 goes on
 `--gpu-mode hook` NVIDIA's hook is executed like the others, and stages 4 and 5 are its own.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import events, extras, hooks, jsonlite
@@ -31,7 +33,7 @@ class PlannedHook(Record):
 
     kind: str
     number: int
-    hook: "dict[str, Any]"
+    hook: dict[str, Any]
     in_line: bool
 
 
@@ -41,7 +43,7 @@ def load(config: Config) -> None:
         from minirun.core.stages import s5_inject  # noqa: F401
 
 
-def runtime(container: Container, init: "Init") -> None:
+def runtime(container: Container, init: Init) -> None:
     """Run the prestart hooks, then the createRuntime hooks. Raises HookError, OSError."""
     state = container.oci_state(oci_state.CREATING)
     waiting = planned_hooks(container.config)
@@ -68,7 +70,7 @@ def runtime(container: Container, init: "Init") -> None:
             return
 
 
-def planned_hooks(config: Config) -> "list[PlannedHook]":
+def planned_hooks(config: Config) -> list[PlannedHook]:
     """Return the hooks of stage 3, in the order in which they run.
 
     The GPUs of another vendor than NVIDIA need no hook in config.json: theirs is the last prestart
@@ -81,7 +83,7 @@ def planned_hooks(config: Config) -> "list[PlannedHook]":
     return found
 
 
-def _start(container: Container, init: "Init", timeout: "int | None") -> HookProcess:
+def _start(container: Container, init: Init, timeout: int | None) -> HookProcess:
     """Clone the process of the in-line hook. Raises OSError."""
     parent = os.getpid()
     if container.gates:
@@ -92,7 +94,7 @@ def _start(container: Container, init: "Init", timeout: "int | None") -> HookPro
     )  # fmt: skip
 
 
-def _finish(in_line: HookProcess, state: "dict[str, Any]", name: str) -> None:
+def _finish(in_line: HookProcess, state: dict[str, Any], name: str) -> None:
     """Give the in-line hook its state, wait for its end. Raises HookError by `name`, OSError."""
     status = in_line.converse(state, name)
     if status == 0:
@@ -103,7 +105,7 @@ def _finish(in_line: HookProcess, state: "dict[str, Any]", name: str) -> None:
     raise HookError(f"{name}: {report['text']}", report["hint"])
 
 
-def _hook(container: Container, init: "Init", stdin: int, stdout: int, parent: int) -> "NoReturn":
+def _hook(container: Container, init: Init, stdin: int, stdout: int, parent: int) -> NoReturn:
     """In the child: read the state, do stages 4 and 5, report what fails, exit."""
     try:
         init.channel.close()  # clone has copied the runtime's ends

@@ -6,6 +6,8 @@ minirun's own program of that name makes the list with the same function: miniru
 For another vendor's GPUs the list names only devices and container.
 """
 
+from __future__ import annotations
+
 from minirun.core import events, extras, jsonlite, places
 from minirun.core import state as oci_state
 from minirun.core.choices import Choices
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def hook(state: "dict[str, Any]", chosen: Choices) -> "list[str] | None":
+def hook(state: dict[str, Any], chosen: Choices) -> list[str] | None:
     """Return the argument list for the container in `state`; None if it asks for no GPU.
 
     Reads config.json in the bundle that `state` names, as the real hook does. `chosen`,

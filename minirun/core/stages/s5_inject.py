@@ -5,12 +5,14 @@ has not happened, and init waits. How the arguments become device nodes, mounts 
 minirun.gpu.inject, the one module of the rings that a stage names.
 """
 
+from __future__ import annotations
+
 from minirun.core import events, jsonlite, places, state
 from minirun.core.container import Container
 from minirun.gpu import inject
 
 
-def cli(container: Container, argv: "list[str]", pid: int) -> None:
+def cli(container: Container, argv: list[str], pid: int) -> None:
     """Do what `argv` says to the container whose init is `pid`; write edits.json.
 
     Raises GPUError, OSError.

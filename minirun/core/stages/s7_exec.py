@@ -6,6 +6,8 @@ step goes through the trampoline (minirun.core.process.trampoline), so that no p
 while /proc/self/exe is the host's interpreter (CVE-2019-5736).
 """
 
+from __future__ import annotations
+
 import _signal  # the C half: signal itself costs 0.7 ms
 import os
 import select
@@ -49,7 +51,7 @@ def runtime(container: Container, init: Init) -> None:
 
 def init(
     container: Container, channel: Channel, root: Root, exec_fd: int, ready: Ready
-) -> "NoReturn":
+) -> NoReturn:
     """Enter the new root, drop privileges, wait for `start`, become the container's command.
 
     `exec_fd` is the reading end of exec.fifo. Raises MinirunError, OSError.
@@ -91,7 +93,7 @@ def init(
         )
 
 
-def plan(container: Container) -> "Plan":
+def plan(container: Container) -> Plan:
     """Return what is made read-only, and what is hidden, once the container's root is the root."""
     needed = container.extras.values()
     return tuple(operation for extra in needed for operation in extra.hide())

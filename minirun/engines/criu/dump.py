@@ -13,6 +13,8 @@ would make the cgroups of the whole host again.
 the pages that have changed since.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.common import mountinfo
@@ -32,7 +34,7 @@ class CriuOptions(Record):
     """The directory of CRIU's files, an absolute path."""
     work: str
     """The directory of its log; the same as `images` by default."""
-    words: "list[str]"
+    words: list[str]
     """What goes to CRIU as it is."""
     pre_dump: bool = False
     leave_running: bool = False
@@ -59,7 +61,7 @@ def checkpoint(container: Container, options: CriuOptions) -> None:
         endings.destroy(container)
 
 
-def _privately(argv: "list[str]") -> "list[str]":
+def _privately(argv: list[str]) -> list[str]:
     """In the child that will be CRIU: make its files private, since they hold all memory."""
     os.umask(0o077)
     return argv
@@ -75,7 +77,7 @@ def check(container: Container) -> None:
     refuse.config(config, "checkpointed", container.directory)
 
 
-def _describe(container: Container, options: CriuOptions, names: "list[str]") -> "list[str]":
+def _describe(container: Container, options: CriuOptions, names: list[str]) -> list[str]:
     """Write what lies outside next to CRIU's files, and return CRIU's arguments for it."""
     if options.pre_dump:
         return outside.dump_options(container.config)
@@ -86,7 +88,7 @@ def _describe(container: Container, options: CriuOptions, names: "list[str]") ->
     return [*mounts.dump_options(found), *outside.dump_options(container.config)]
 
 
-def _usual(container: Container, options: CriuOptions) -> "list[str]":
+def _usual(container: Container, options: CriuOptions) -> list[str]:
     """Return the part of CRIU's command line that is the same for every dump."""
     dirs = (container.record.get("cgroup") or {}).get("dirs", {})
     freezer = dirs.get("freezer") or dirs.get("")
@@ -98,7 +100,7 @@ def _usual(container: Container, options: CriuOptions) -> "list[str]":
     ]  # fmt: skip
 
 
-def common(options: CriuOptions, log: str) -> "list[str]":
+def common(options: CriuOptions, log: str) -> list[str]:
     """Return what dump and restore are told alike: where the files are, what goes to the log."""
     places = ["--images-dir", options.images, "--work-dir", options.work, "--log-file", log, "-v4"]
     return [*places, *options.words]

@@ -14,6 +14,8 @@ to, and the path below it: at restore the sources are those of the config.json o
 mounts by path, so a root filesystem that has a link at such a place by then is refused.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 from contextlib import closing
@@ -34,7 +36,7 @@ _CGROUPS = ("cgroup", "cgroup2")
 _OURS = ("", "")
 
 
-def find(config: Config, pid: int, mounts: "list[Mount]") -> External:
+def find(config: Config, pid: int, mounts: list[Mount]) -> External:
     """Return the mounts in the container of init `pid`: place → [destination, path below].
 
     Of one that is the container's own, the destination is empty. Raises OSError.
@@ -52,7 +54,7 @@ def find(config: Config, pid: int, mounts: "list[Mount]") -> External:
     return found
 
 
-def _owners(config: Config, pid: int, mounts: "dict[int, Mount]") -> "dict[int, tuple[str, str]]":
+def _owners(config: Config, pid: int, mounts: dict[int, Mount]) -> dict[int, tuple[str, str]]:
     """Return by mount id: the destination of an entry that is the host's, and its place."""
     owners: dict[int, tuple[str, str]] = {}
     with closing(Root.at(f"/proc/{pid}/root")) as root:
@@ -74,7 +76,7 @@ def _owners(config: Config, pid: int, mounts: "dict[int, Mount]") -> "dict[int, 
     return owners
 
 
-def _is_hosts(config: Config, row: "dict[str, object]") -> bool:
+def _is_hosts(config: Config, row: dict[str, object]) -> bool:
     if row.get("type") in _CGROUPS:
         return not config.new_namespace("cgroup")
     return nodes.is_bind(row)
@@ -108,13 +110,13 @@ def load(directory: str) -> External:
         raise MinirunError(f"{directory}/{FILE}: {error}") from None
 
 
-def dump_options(found: External) -> "list[str]":
+def dump_options(found: External) -> list[str]:
     """Return the arguments of `criu dump` for the host's mounts."""
     hosts = [place for place, (destination, _) in found.items() if destination]
     return [word for place in hosts for word in ("--external", f"mnt[{place}]:{place}")]
 
 
-def restore_options(found: External, config: Config, cgroup: Cgroup) -> "list[str]":
+def restore_options(found: External, config: Config, cgroup: Cgroup) -> list[str]:
     """Return the arguments of `criu restore`: where each mount comes from now.
 
     Raises ConfigError if config.json has no such entry, or its source is not there.

@@ -5,6 +5,8 @@ descriptor of them at restore; IPC and UTS namespaces it joins by path. The name
 (extRootNetNS). In a pid namespace that goes on, the numbers of the restored must be free there.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.config import Config
@@ -15,7 +17,7 @@ _NAMES = {"network": ("net", "extRootNetNS"), "pid": ("pid", "extRootPidNS")}
 _FIRST = FIRST_FD + 3  # after the three streams
 
 
-def dump_options(config: Config) -> "list[str]":
+def dump_options(config: Config) -> list[str]:
     """Return the arguments of `criu dump` for them. Raises ConfigError if one is not there."""
     words = []
     for kind, path in config.namespaces.items():
@@ -32,7 +34,7 @@ def _inode(kind: str, path: str) -> int:
         raise _missing(kind, path, error) from None
 
 
-def inherit(config: Config) -> "tuple[list[str], dict[int, int]]":
+def inherit(config: Config) -> tuple[list[str], dict[int, int]]:
     """Return `criu restore`'s arguments for them, and its number → our descriptor of each.
 
     Raises ConfigError.

@@ -5,6 +5,8 @@ of some thousand lines; the first one that says "Error (" is nearly always the r
 after it are what followed from it.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess
@@ -49,13 +51,13 @@ def find() -> str:
     return program
 
 
-def environment() -> "dict[str, str]":
+def environment() -> dict[str, str]:
     """Return all that CRIU sees of the caller's environment: it runs ip, tar and iptables."""
     return {"PATH": os.environ.get("PATH") or PATH}
 
 
 def run(
-    action: str, argv: "Callable[[], list[str]]", fds: "Mapping[int, int]", *, bound: bool = False
+    action: str, argv: Callable[[], list[str]], fds: Mapping[int, int], *, bound: bool = False
 ) -> CriuResult:
     """Run CRIU's `action`, such as dump, to its end.
 
@@ -83,7 +85,7 @@ def run(
 
 
 def _become(
-    argv: "Callable[[], list[str]]", fds: "Mapping[int, int]", output: int, *, bound: bool
+    argv: Callable[[], list[str]], fds: Mapping[int, int], output: int, *, bound: bool
 ) -> None:
     """In the child: turn into CRIU. Never returns."""
     try:

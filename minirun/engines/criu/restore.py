@@ -9,6 +9,8 @@ child, whose exit status it gets; a CRIU that has done its work is gone.
 The restored command has the pid in there that it had. The host's number is another one.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun import cgroups
@@ -35,7 +37,7 @@ def check(config: Config, options: CriuOptions) -> None:
     refuse.config(config, "restored")
 
 
-def restore(container: Container, options: CriuOptions) -> "tuple[int, int]":
+def restore(container: Container, options: CriuOptions) -> tuple[int, int]:
     """Make the processes again; return pid and pidfd of init, which is our child.
 
     Raises MinirunError, OSError; what it has made goes with `endings.destroy`.
@@ -63,7 +65,7 @@ def restore(container: Container, options: CriuOptions) -> "tuple[int, int]":
     return _adopt(container)
 
 
-def _usual(container: Container, options: CriuOptions) -> "list[str]":
+def _usual(container: Container, options: CriuOptions) -> list[str]:
     """Return the part of CRIU's command line that is the same for every restore."""
     return [
         *common(options, LOG), "--root", container.config.rootfs, "--restore-detached",
@@ -72,7 +74,7 @@ def _usual(container: Container, options: CriuOptions) -> "list[str]":
     ]  # fmt: skip
 
 
-def _enter(container: Container, options: CriuOptions) -> "list[str]":
+def _enter(container: Container, options: CriuOptions) -> list[str]:
     """In the child that will be CRIU: go to where it works; return what it is told of that.
 
     Raises MinirunError, OSError.
@@ -95,7 +97,7 @@ def _enter(container: Container, options: CriuOptions) -> "list[str]":
     return words
 
 
-def _adopt(container: Container) -> "tuple[int, int]":
+def _adopt(container: Container) -> tuple[int, int]:
     """Take over the first process that CRIU has made. Raises OSError."""
     path = f"{container.directory}/{places.CRIU_PID}"
     pid = int(state.read_text(path))

@@ -12,6 +12,8 @@ CRIU gets the caller's own stream. A file must be as long at restore as it was a
 since CRIU compares.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -28,12 +30,12 @@ _INODES = ("pipe:[", "socket:[")
 class Inherited(Record):
     """CRIU's arguments for streams: words for its command line, and descriptors for its child."""
 
-    words: "list[str]"
-    fds: "dict[int, int]"
+    words: list[str]
+    fds: dict[int, int]
     """CRIU's number → ours; we close those that are above 2."""
 
 
-def describe(pid: int, mounts: "set[int]") -> "list[str]":
+def describe(pid: int, mounts: set[int]) -> list[str]:
     """Return the names of the streams 0, 1, 2 of process `pid`.
 
     `mounts` are the ids of the container's own mounts: a file on one of these is saved as any
@@ -42,7 +44,7 @@ def describe(pid: int, mounts: "set[int]") -> "list[str]":
     return [_describe(f"/proc/{pid}", number, mounts) for number in range(3)]
 
 
-def _describe(proc: str, number: int, mounts: "set[int]") -> str:
+def _describe(proc: str, number: int, mounts: set[int]) -> str:
     try:
         path = os.readlink(f"{proc}/fd/{number}")
     except FileNotFoundError:
@@ -59,13 +61,13 @@ def _describe(proc: str, number: int, mounts: "set[int]") -> str:
     return f"file[{mount:x}:{found.st_ino:x}] {path}"
 
 
-def external(names: "list[str]") -> "list[str]":
+def external(names: list[str]) -> list[str]:
     """Return the arguments of `criu dump`: these files are not the container's."""
     keys = dict.fromkeys(_key(name) for name in names if name.startswith("file["))
     return [word for key in keys for word in ("--external", key)]
 
 
-def save(directory: str, names: "list[str]") -> None:
+def save(directory: str, names: list[str]) -> None:
     """Write descriptors.json into the directory of CRIU's files. Raises OSError."""
     state.write(f"{directory}/{FILE}", jsonlite.dumps(names))
 

@@ -6,6 +6,8 @@ error: a misspelt `deviceNode` would else be lost in silence. So is a version th
 property of the file: an engine of that time would not know it.
 """
 
+from __future__ import annotations
+
 from minirun.common.schema import UINT32, Checker, absolute, fail, without_nulls
 from minirun.gpu.cdi.names import kind_problem, name_problem
 
@@ -34,7 +36,7 @@ EDITS = {
     },
     "additionalGids": [UINT32],
 }  # fmt: skip
-SHAPE: "dict[str, Any]" = {
+SHAPE: dict[str, Any] = {
     "cdiVersion!": str,
     "kind!": str,
     "annotations": {"*": str},
@@ -45,9 +47,9 @@ _CHECKER = Checker("the file", {}, strict="CDI")
 _UINT_LIMIT = 2**32
 
 
-def check(raw: "Any") -> "dict[str, Any]":
+def check(raw: Any) -> dict[str, Any]:
     """Return a spec without its null properties, which mean as much as none. Raises SchemaError."""
-    spec: "dict[str, Any]" = without_nulls(raw)
+    spec: dict[str, Any] = without_nulls(raw)
     _CHECKER.check(spec, SHAPE)
     version = spec["cdiVersion"].removeprefix("v")
     if version not in VERSIONS:
@@ -75,13 +77,13 @@ def check(raw: "Any") -> "dict[str, Any]":
     return spec
 
 
-def raised_version(spec: "dict[str, Any]") -> str:
+def raised_version(spec: dict[str, Any]) -> str:
     """Return the version of a spec, or a newer one where what it has is newer."""
     version: str = spec["cdiVersion"].removeprefix("v")
     return max(version, least_version(spec), key=VERSIONS.index)
 
 
-def least_version(spec: "dict[str, Any]") -> str:
+def least_version(spec: dict[str, Any]) -> str:
     """Return the oldest version of the specification that knows all that is in a spec."""
     parts = [spec.get("containerEdits", {}), *(row["containerEdits"] for row in spec["devices"])]
     rdt = [part["intelRdt"] for part in parts if "intelRdt" in part]
@@ -100,7 +102,7 @@ def least_version(spec: "dict[str, Any]") -> str:
     return "0.4.0" if typed else "0.3.0"
 
 
-def _edits(edits: "dict[str, Any]", where: str) -> None:
+def _edits(edits: dict[str, Any], where: str) -> None:
     _environment(edits.get("env", []), f"{where}.env")
     for index, node in enumerate(edits.get("deviceNodes", [])):
         _node(node, f"{where}.deviceNodes[{index}]")
@@ -123,13 +125,13 @@ def _edits(edits: "dict[str, Any]", where: str) -> None:
         fail(f"{where}.intelRdt.closID", f"{name!r} is no name of a file")
 
 
-def _environment(env: "list[str]", where: str) -> None:
+def _environment(env: list[str], where: str) -> None:
     for index, entry in enumerate(env):
         if entry.find("=") <= 0:
             fail(f"{where}[{index}]", f"{entry!r} is not NAME=VALUE")
 
 
-def _node(node: "dict[str, Any]", where: str) -> None:
+def _node(node: dict[str, Any], where: str) -> None:
     absolute(node["path"], f"{where}.path")
     if "hostPath" in node:
         absolute(node["hostPath"], f"{where}.hostPath")
@@ -143,7 +145,7 @@ def _node(node: "dict[str, Any]", where: str) -> None:
         fail(f"{where}.permissions", f"{access!r} is neither none nor letters of rwm")
 
 
-def _network(devices: "list[dict[str, str]]", where: str) -> None:
+def _network(devices: list[dict[str, str]], where: str) -> None:
     for key in ("hostInterfaceName", "name"):
         seen = set()
         for index, device in enumerate(devices):

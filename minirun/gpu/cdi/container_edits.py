@@ -5,6 +5,8 @@ there: a node's kind and numbers, which are then the host's, its mode and its ow
 reference library does, 0 and the empty list are not written.
 """
 
+from __future__ import annotations
+
 from minirun.core.record import Record
 from minirun.gpu.edits import Edits
 from minirun.gpu.steps import BindMount, DeviceNode
@@ -36,8 +38,8 @@ class CdiHook(Record):
     name: str
     """The kind of hook: createContainer, ..."""
     path: str
-    args: "tuple[str, ...]" = ()
-    env: "tuple[str, ...]" = ()
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
     timeout: int = 0
 
 
@@ -48,7 +50,7 @@ class CdiNetDevice(Record):
     name: str
 
 
-def parse(edits: "dict[str, Any]") -> Edits:
+def parse(edits: dict[str, Any]) -> Edits:
     """Return what a checked containerEdits says (minirun.gpu.cdi.check)."""
     nodes = (DeviceNode(**_fields(row, _NODE)) for row in edits.get("deviceNodes", ()))
     mounts = (BindMount(**_fields(row, _MOUNT)) for row in edits.get("mounts", ()))
@@ -63,12 +65,12 @@ def parse(edits: "dict[str, Any]") -> Edits:
     )
 
 
-def _fields(row: "dict[str, Any]", table: "tuple[tuple[str, str, Any], ...]") -> "dict[str, Any]":
+def _fields(row: dict[str, Any], table: tuple[tuple[str, str, Any], ...]) -> dict[str, Any]:
     found = ((field, row.get(key, default)) for key, field, default in table)
     return {field: tuple(value) if isinstance(value, list) else value for field, value in found}
 
 
-def dump(edits: Edits) -> "dict[str, Any]":
+def dump(edits: Edits) -> dict[str, Any]:
     """Return `edits` in CDI's words. It has none for a symbolic link."""
     found = {
         "env": list(edits.env),
@@ -82,12 +84,12 @@ def dump(edits: Edits) -> "dict[str, Any]":
     return {key: value for key, value in found.items() if value}
 
 
-def dump_hook(hook: CdiHook) -> "dict[str, Any]":
+def dump_hook(hook: CdiHook) -> dict[str, Any]:
     """Return a hook in CDI's words."""
     return _row(hook, _HOOK)
 
 
-def _row(record: object, table: "tuple[tuple[str, str, Any], ...]") -> "dict[str, Any]":
+def _row(record: object, table: tuple[tuple[str, str, Any], ...]) -> dict[str, Any]:
     found = ((key, getattr(record, field), default) for key, field, default in table)
     return {
         key: list(value) if isinstance(value, tuple) else value

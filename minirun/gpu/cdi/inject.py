@@ -8,6 +8,8 @@ depth stay in order; hooks are appended.
 Simplified: bind mounts in a user namespace get no `ridmap` option.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 _KINDS = {stat.S_IFCHR: "c", stat.S_IFBLK: "b", stat.S_IFIFO: "p"}
 
 
-def join(parts: "list[Edits]") -> Edits:
+def join(parts: list[Edits]) -> Edits:
     """Return one Edits that says what all of `parts` say, in their order."""
     return Edits(
         steps=tuple(step for part in parts for step in part.steps),
@@ -77,7 +79,7 @@ def _complete(node: DeviceNode) -> DeviceNode:
     return node._replace(kind=found, major=os.major(device), minor=os.minor(device))
 
 
-def apply(config: "dict[str, Any]", edits: Edits) -> None:
+def apply(config: dict[str, Any], edits: Edits) -> None:
     """Put `edits`, whose device nodes are complete, into a config.json document.
 
     Raises MinirunError if a node or a mount point of theirs would be made in a folder of the host.
@@ -109,7 +111,7 @@ def apply(config: "dict[str, Any]", edits: Edits) -> None:
         user["additionalGids"] = list(dict.fromkeys([*user.get("additionalGids", ()), *gids]))
 
 
-def _refuse_in_host_folder(mounts: "list[dict[str, Any]]", path: str) -> None:
+def _refuse_in_host_folder(mounts: list[dict[str, Any]], path: str) -> None:
     """Raise MinirunError if `path` lies below a folder of the host that has nothing there."""
     above = [row for row in mounts if path.startswith(f"{row['destination'].rstrip('/')}/")]
     if not above:
@@ -122,7 +124,7 @@ def _refuse_in_host_folder(mounts: "list[dict[str, Any]]", path: str) -> None:
         raise refusal(path, row["destination"])
 
 
-def _device(linux: "dict[str, Any]", node: DeviceNode, user: "dict[str, Any]") -> None:
+def _device(linux: dict[str, Any], node: DeviceNode, user: dict[str, Any]) -> None:
     """One device node: its row of linux.devices, and the rule that lets it be used."""
     row = {"path": node.path, "type": node.kind, "major": node.major, "minor": node.minor}
     own = {"fileMode": node.mode, "uid": node.uid, "gid": node.gid}
@@ -140,22 +142,20 @@ def _device(linux: "dict[str, Any]", node: DeviceNode, user: "dict[str, Any]") -
         linux.setdefault("resources", {}).setdefault("devices", []).append(rule)
 
 
-def _mounts(
-    mounts: "list[dict[str, Any]]", more: "tuple[BindMount, ...]"
-) -> "list[dict[str, Any]]":
-    rows: "dict[str, BindMount]" = {}
+def _mounts(mounts: list[dict[str, Any]], more: tuple[BindMount, ...]) -> list[dict[str, Any]]:
+    rows: dict[str, BindMount] = {}
     for mount in more:
         rows.pop(mount.path, None)
         rows[mount.path] = mount
     found = [mount for mount in mounts if mount["destination"] not in rows]
     for path, mount in rows.items():
-        row: "dict[str, Any]" = {"destination": path, "source": mount.host_path}
+        row: dict[str, Any] = {"destination": path, "source": mount.host_path}
         row |= {"type": mount.kind} if mount.kind else {}
         row |= {"options": list(mount.options)} if mount.options else {}
         found.append(row)
     return sorted(found, key=_depth)
 
 
-def _depth(row: "dict[str, Any]") -> int:
+def _depth(row: dict[str, Any]) -> int:
     path: str = row["destination"]
     return os.path.normpath(path).count("/")

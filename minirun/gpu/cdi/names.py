@@ -5,6 +5,8 @@ and end with a letter or digit, with letters, digits, `_`, `-` and `.` between; 
 begins and ends with a letter or digit and may hold `:` too. So "/dev/x" is never such a name.
 """
 
+from __future__ import annotations
+
 from minirun.core.errors import GPUError
 
 TYPE_CHECKING = False
@@ -51,7 +53,7 @@ def _problem(text: str, signs: str) -> str:
     return ""
 
 
-def from_annotations(annotations: "Iterable[tuple[str, str]]") -> "list[str]":
+def from_annotations(annotations: Iterable[tuple[str, str]]) -> list[str]:
     """Return the devices that annotations ask for. Raises GPUError for what is no name."""
     found = []
     for key, value in annotations:

@@ -5,6 +5,8 @@ A later folder wins over an earlier one (pkg/cdi, cache.go): what an administrat
 one folder is a conflict: neither counts. A broken file makes only itself unusable.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.common.schema import SchemaError
@@ -34,7 +36,7 @@ class CdiSpec(Record):
 
     path: str
     priority: int
-    raw: "dict[str, Any]"
+    raw: dict[str, Any]
 
     @property
     def simulated(self) -> bool:
@@ -46,7 +48,7 @@ class CdiSpec(Record):
         """What comes along with each of its devices."""
         return container_edits.parse(self.raw.get("containerEdits", {}))
 
-    def devices(self) -> "dict[str, dict[str, Any]]":
+    def devices(self) -> dict[str, dict[str, Any]]:
         """Full name → containerEdits."""
         kind = self.raw["kind"]
         return {f"{kind}={row['name']}": row["containerEdits"] for row in self.raw["devices"]}
@@ -73,20 +75,20 @@ class CdiRegistry:
                 self.conflicts.pop(name, None)
                 self.devices[name] = spec
 
-    def add_made(self, raw: "dict[str, Any]") -> None:
+    def add_made(self, raw: dict[str, Any]) -> None:
         """Add a spec that was just made: it wins over those of files."""
         self.add(CdiSpec("", max((spec.priority for spec in self.specs), default=0) + 1, raw))
 
-    def of_kind(self, kind: str) -> "list[CdiSpec]":
+    def of_kind(self, kind: str) -> list[CdiSpec]:
         """Return the specs of one kind."""
         return [spec for spec in self.specs if spec.raw["kind"] == kind]
 
-    def control_nodes(self, kind: str) -> "list[Edits]":
+    def control_nodes(self, kind: str) -> list[Edits]:
         """Return what `none` gives: of what comes with every GPU the control nodes, no library."""
         found = [spec.common for spec in self.of_kind(kind)][-1:]
         return [Edits(steps=edits.device_nodes, env=edits.env) for edits in found]
 
-    def edits(self, names: "Sequence[str]") -> "list[Edits]":
+    def edits(self, names: Sequence[str]) -> list[Edits]:
         """Return the edits for these devices in order: before a spec's first one its own.
 
         The own edits of a spec without a file come last: so it is in nvidia-container-runtime.
@@ -95,8 +97,8 @@ class CdiRegistry:
         bad = [name for name in names if name not in self.devices or name in self.conflicts]
         if bad:
             raise GPUError(f"unresolvable CDI devices {', '.join(bad)}", self._hint(bad))
-        found: "list[Edits]" = []
-        last: "list[Edits]" = []
+        found: list[Edits] = []
+        last: list[Edits] = []
         seen = set()
         for name in names:
             spec = self.devices[name]
@@ -106,7 +108,7 @@ class CdiRegistry:
             found.append(container_edits.parse(spec.devices()[name]))
         return found + last
 
-    def _hint(self, bad: "list[str]") -> str:
+    def _hint(self, bad: list[str]) -> str:
         conflicts = [self.conflicts[name] for name in bad if name in self.conflicts]
         if conflicts:
             return "; ".join(conflicts)
@@ -124,7 +126,7 @@ class CdiRegistry:
         return f"there is no CDI device: nvidia-ctk cdi generate makes the file{way}"
 
 
-def load(folders: "tuple[str, ...]" = FOLDERS) -> CdiRegistry:
+def load(folders: tuple[str, ...] = FOLDERS) -> CdiRegistry:
     """Read all spec files of `folders`; a folder that is missing is an empty one."""
     registry = CdiRegistry()
     for priority, folder in enumerate(folders):
@@ -142,7 +144,7 @@ def load(folders: "tuple[str, ...]" = FOLDERS) -> CdiRegistry:
     return registry
 
 
-def _names(registry: CdiRegistry, folder: str) -> "list[str]":
+def _names(registry: CdiRegistry, folder: str) -> list[str]:
     """Return the names of the spec files in a folder, sorted."""
     try:
         return sorted(
@@ -155,7 +157,7 @@ def _names(registry: CdiRegistry, folder: str) -> "list[str]":
         return []
 
 
-def parse(text: str, *, as_json: bool = False) -> "Any":
+def parse(text: str, *, as_json: bool = False) -> Any:
     """Return the document in a text; YAML, where it is not known to be JSON. Raises ValueError."""
     if as_json:
         return jsonlite.loads(text)

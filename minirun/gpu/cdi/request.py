@@ -9,6 +9,8 @@ The last is what nvidia-container-runtime does by default since 1.18 ("jit-cdi")
 devices' edits come before the common ones.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -43,10 +45,10 @@ class CdiEdits(Record):
 
     edits: Edits
     """All of them; the device nodes are complete."""
-    devices: "tuple[str, ...]"
-    warnings: "tuple[str, ...]"
+    devices: tuple[str, ...]
+    warnings: tuple[str, ...]
 
-    def as_json(self) -> "dict[str, Any]":
+    def as_json(self) -> dict[str, Any]:
         """What is written to the container's edits.json: see minirun.gpu.edits.Edits.as_json."""
         hooks = [container_edits.dump_hook(hook) for hook in self.edits.hooks]
         return {"cdi": list(self.devices), **self.edits.as_json(), "hooks": hooks}
@@ -56,7 +58,7 @@ class CdiEdits(Record):
         share.record_holders(container, self.edits.gpus, self.edits.simulated)
         state.write(f"{container.directory}/{places.EDITS}", jsonlite.dumps(self.as_json()))
 
-    def put_into(self, config: "dict[str, Any]", layers: "tuple[str, ...]") -> None:
+    def put_into(self, config: dict[str, Any], layers: tuple[str, ...]) -> None:
         """Put them into a config.json document for an image with these layers. Raises OSError."""
         if text := musl.misfit_of_layers(layers, self.edits):
             warn_user(f"{text} ({musl.ADVICE})")
@@ -67,8 +69,8 @@ def of_flags(
     asked: GpuOptions,
     settings: Settings,
     container_id: str,
-    selector: "GpuSelector | None",
-    named: "tuple[str, ...]",
+    selector: GpuSelector | None,
+    named: tuple[str, ...],
 ) -> CdiEdits:
     """Return the edits of what the flags of `run` ask for; warnings go to standard error.
 
@@ -89,8 +91,8 @@ def resolve(
     asked: GpuOptions,
     settings: Settings,
     container_id: str,
-    selector: "GpuSelector | None",
-    devices: "tuple[str, ...]",
+    selector: GpuSelector | None,
+    devices: tuple[str, ...],
 ) -> CdiEdits:
     """Return what `selector` (of --gpus, in cdi mode) and the full names `devices` mean here.
 
@@ -131,13 +133,13 @@ def resolve(
 
 
 def _other_vendors(
-    root: str, wanted: "tuple[str, ...]", found: registry.CdiRegistry
-) -> "tuple[GivenGpu, ...]":
+    root: str, wanted: tuple[str, ...], found: registry.CdiRegistry
+) -> tuple[GivenGpu, ...]:
     """Describe the GPUs of other vendors that are asked for and that no file describes.
 
     Returns what the GPUs asked for are called, as far as the host tells. Raises GPUError.
     """
-    given: "list[GivenGpu]" = []
+    given: list[GivenGpu] = []
     kinds = dict.fromkeys(name.partition("=")[0] for name in wanted)
     for kind in kinds:
         vendor = vendors.vendor_of_kind(kind)
@@ -164,15 +166,15 @@ def program() -> recipe.HookProgram:
     return recipe.HookProgram(python, (python, "-I", "-m", "minirun", HOOK))
 
 
-def _wrong(host: "Inventory", gpus: bool) -> "list[str]":
+def _wrong(host: Inventory, gpus: bool) -> list[str]:
     """Return what is wrong with the host; `gpus`: any are wanted. Raises GPUError for the worst."""
     needs = NvidiaRequest(("all",) if gpus else (), DEFAULT_CAPABILITIES)
     return [str(one) for one in warn.refuse_fatal(warn.check(host, needs))]
 
 
 def _make_spec(
-    asked: GpuOptions, store: str, selector: "GpuSelector", found: registry.CdiRegistry
-) -> "Inventory | None":
+    asked: GpuOptions, store: str, selector: GpuSelector, found: registry.CdiRegistry
+) -> Inventory | None:
     """Make a spec of the host, which is returned, unless a file describes NVIDIA's GPUs."""
     wanted = asked.driver
     specs = found.of_kind(recipe.KIND)
@@ -187,8 +189,8 @@ def _make_spec(
 
 
 def _names(
-    selector: "GpuSelector", found: registry.CdiRegistry, place: "tuple[Settings, str]"
-) -> "list[str]":
+    selector: GpuSelector, found: registry.CdiRegistry, place: tuple[Settings, str]
+) -> list[str]:
     """Return the devices that --gpus means. Raises GPUError where there are too few."""
     kind = recipe.KIND
     if not selector.amount:
@@ -215,7 +217,7 @@ def _refuse(asked: GpuOptions, edits: Edits, simulated: bool) -> None:
             raise GPUError(f"a CDI device has {key}: minirun run cannot do that", "runc can")
 
 
-def _host(simulated: bool, store: str) -> "Inventory | None":
+def _host(simulated: bool, store: str) -> Inventory | None:
     """Return the inventory that tells what the GPUs are called; None without a driver."""
     try:
         return drivers.inventory("simulated" if simulated else "nvidia", store)

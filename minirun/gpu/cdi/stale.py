@@ -4,6 +4,8 @@ A spec names files by the driver's version; after an update, or a change of MIG 
 gone, and an engine only says that a mount failed (nvidia-container-toolkit #1828, moby #51942).
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.errors import GPUError
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 _VERSION = "--host-driver-version="
 
 
-def warnings(specs: "Iterable[CdiSpec]") -> "list[str]":
+def warnings(specs: Iterable[CdiSpec]) -> list[str]:
     """Return one line for each of these specs that does not fit this host any more."""
     found = []
     for spec in {spec.path: spec for spec in specs}.values():
@@ -29,7 +31,7 @@ def warnings(specs: "Iterable[CdiSpec]") -> "list[str]":
     return found
 
 
-def _problems(raw: "dict[str, Any]", *, simulated: bool) -> "list[str]":
+def _problems(raw: dict[str, Any], *, simulated: bool) -> list[str]:
     """Return what does not fit."""
     edits = [raw.get("containerEdits", {}), *(row["containerEdits"] for row in raw["devices"])]
     made_for = {

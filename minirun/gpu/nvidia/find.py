@@ -11,6 +11,8 @@ What is found is named by its path below the driver root, and no link leads out 
 (minirun.gpu.driverroot). With a `log` it is said in nvidia-ctk's words.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -43,17 +45,17 @@ class Finder:
     def __init__(
         self,
         root: str = "",
-        dev_root: "str | None" = None,
-        log: "ToolkitLog | None" = None,
-        library_folders: "tuple[str, ...]" = (),
-        config_folders: "tuple[str, ...]" = (),
+        dev_root: str | None = None,
+        log: ToolkitLog | None = None,
+        library_folders: tuple[str, ...] = (),
+        config_folders: tuple[str, ...] = (),
         cache: str = "",
     ) -> None:
         self.root = root.rstrip("/")
         self.dev_root = self.root if dev_root is None else dev_root.rstrip("/")
         self.log = log
         self._cache = cache or LD_SO_CACHE
-        self._chains: "list[list[str]] | None" = None
+        self._chains: list[list[str]] | None = None
         below = f"{self.root}/"  # they are the host's paths; what is looked for is below the root
         self._library_folders = tuple(
             f"/{path.removeprefix(below)}" if path.startswith(below) else path
@@ -67,9 +69,9 @@ class Finder:
         self.dev_root = root if self.dev_root == self.root else self.dev_root
         self.root = root
 
-    def nodes(self, *patterns: str) -> "list[str]":
+    def nodes(self, *patterns: str) -> list[str]:
         """Return the character devices of these patterns, each once."""
-        found: "list[str]" = []
+        found: list[str] = []
         for pattern in patterns:
             paths = [path for path in glob(self.dev_root, pattern) if self._is_node(path)]
             if not paths:
@@ -85,13 +87,13 @@ class Finder:
         return found is not None and stat.S_ISCHR(found.st_mode)
 
     def files(
-        self, names: "tuple[str, ...]", folders: "tuple[str, ...]", *, first: bool = False
-    ) -> "list[str]":
+        self, names: tuple[str, ...], folders: tuple[str, ...], *, first: bool = False
+    ) -> list[str]:
         """Return the files of these names or patterns, each name in the order of `folders`.
 
         A folder is no file. `first`: only those of the first folder that has one.
         """
-        found: "list[str]" = []
+        found: list[str] = []
         for name in names:
             paths = self._in_folders(name, folders, first)
             if not paths:
@@ -102,8 +104,8 @@ class Finder:
                     self.selected(self.root + path, path)
         return found
 
-    def _in_folders(self, name: str, folders: "tuple[str, ...]", first: bool) -> "list[str]":
-        found: "list[str]" = []
+    def _in_folders(self, name: str, folders: tuple[str, ...], first: bool) -> list[str]:
+        found: list[str] = []
         for folder in folders:
             path = f"{folder.rstrip('/')}/{name.lstrip('/')}"
             for one in glob(self.root, path):
@@ -113,7 +115,7 @@ class Finder:
                 break
         return found
 
-    def configs(self, *names: str) -> "list[str]":
+    def configs(self, *names: str) -> list[str]:
         """Return configuration files, below /etc and the folders of $XDG_DATA_DIRS."""
         return self.files(names, self._config_folders)
 
@@ -126,7 +128,7 @@ class Finder:
         self.selected(self.root + found[0], target)
         return found[0]
 
-    def programs(self, *names: str, beside: "tuple[str, ...]" = ()) -> "list[str]":
+    def programs(self, *names: str, beside: tuple[str, ...] = ()) -> list[str]:
         """Return programs, each from the first folder of $PATH, then of `beside`, that has it."""
         folders = (*os.environ.get("PATH", DEFAULT_PATH).split(":"), *beside)
         found = []
@@ -141,7 +143,7 @@ class Finder:
                 self.missing(name)
         return found
 
-    def libraries(self, *patterns: str) -> "list[str]":
+    def libraries(self, *patterns: str) -> list[str]:
         """Return libraries, links followed. Raises GPUError for a damaged ld.so.cache."""
         found = []
         for pattern in patterns:
@@ -153,14 +155,14 @@ class Finder:
                 self.selected(self.root + path, path)
         return found
 
-    def locate_library(self, pattern: str) -> "list[str]":
+    def locate_library(self, pattern: str) -> list[str]:
         """Return the files of one library in silence. Raises GPUError."""
         paths = self._in_folders(pattern, self._library_folders or LIBRARY_FOLDERS, False)
         if not paths and not self._library_folders:
             paths = self._in_cache(pattern)
         return [*dict.fromkeys(real(self.root, path) for path in paths)]
 
-    def _in_cache(self, pattern: str) -> "list[str]":
+    def _in_cache(self, pattern: str) -> list[str]:
         """Return what ld.so.cache lists and `pattern` names: an entry, a link on its way, its end.
 
         An entry is called by its SONAME, the file that it leads to by the driver's version; with
@@ -172,8 +174,8 @@ class Finder:
         return [way[-1] for way in ways]
 
     def cached(
-        self, table: "dict[str, tuple[int, ...]]" = ldcache.WIDE
-    ) -> "list[ldcache.LdCacheEntry]":
+        self, table: dict[str, tuple[int, ...]] = ldcache.WIDE
+    ) -> list[ldcache.LdCacheEntry]:
         """Return this machine's libraries in ld.so.cache, of 64 bits or of ldcache.NARROW.
 
         There are none if there is no cache. Raises GPUError for a damaged one.
@@ -184,7 +186,7 @@ class Finder:
         """Return True if there is an ld.so.cache, even one that lists nothing."""
         return driverroot.exists(self.root, self._cache)
 
-    def driver_folders(self, driver: str) -> "list[str]":
+    def driver_folders(self, driver: str) -> list[str]:
         """Return the folders of this driver's libraries. Raises GPUError where there is no libcuda.
 
         Debian keeps what draws apart from what computes. The usual folders come first, then what
@@ -216,7 +218,7 @@ class Finder:
             )
 
 
-def glob(root: str, pattern: str) -> "list[str]":
+def glob(root: str, pattern: str) -> list[str]:
     """Return the paths below `root` of a pattern with `*` in its last name, sorted."""
     folder, _, name = pattern.rpartition("/")
     if "*" not in name:
@@ -230,9 +232,9 @@ def name_of(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def chain(root: str, path: str) -> "list[str]":
+def chain(root: str, path: str) -> list[str]:
     """Return `path` and the paths below the root at which its links arrive, one after another."""
-    found: "list[str]" = []
+    found: list[str] = []
     while path not in found:
         found.append(path)
         if target := driverroot.link(root, path):

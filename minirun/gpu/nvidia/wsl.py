@@ -10,6 +10,8 @@ where the libraries look for it. The same is in libnvidia-container (dxcore.c) a
 Simplified: the first adapter with files of NVIDIA's counts for all, as there.
 """
 
+from __future__ import annotations
+
 import os
 from ctypes import (
     CDLL,
@@ -76,18 +78,18 @@ class _Registry(Structure):
     )  # fmt: skip
 
 
-def stores() -> "list[str]":
+def stores() -> list[str]:
     """Return the folders of the driver store, one for each adapter. Raises GPUError."""
     return list(nvml.ask(lambda: CDLL("libdxcore.so"), _stores)["stores"])
 
 
-def store(found: "list[str]") -> str:
+def store(found: list[str]) -> str:
     """Return the folder of NVIDIA's driver; "" if none is. The others are of other makers."""
     has = (path for path in found if driverroot.exists("", f"{path}/{STORE_FILES[0]}"))
     return next(has, "")
 
 
-def inventory(cache: str, user: "tuple[int, int]") -> Inventory:
+def inventory(cache: str, user: tuple[int, int]) -> Inventory:
     """Return what the driver has to give, by the loader's `cache`. Raises GPUError, OSError."""
     folder = store(stores())
     if not folder:
@@ -110,7 +112,7 @@ def inventory(cache: str, user: "tuple[int, int]") -> Inventory:
     )  # fmt: skip
 
 
-def _libraries(finder: Finder, table: "dict[str, tuple[int, ...]]") -> "tuple[HostFile, ...]":
+def _libraries(finder: Finder, table: dict[str, tuple[int, ...]]) -> tuple[HostFile, ...]:
     """Return a file for each library, whatever its version; those of Windows count first."""
     entries, files = finder.cached(table), []
     for name, needs in (*catalog.LIBRARIES, ("libdxcore.so", "")):
@@ -125,7 +127,7 @@ def _libraries(finder: Finder, table: "dict[str, tuple[int, ...]]") -> "tuple[Ho
 # --- libdxcore, in a child ---------------------------------------------------------------------
 
 
-def _stores(library: "Any") -> "dict[str, Any]":
+def _stores(library: Any) -> dict[str, Any]:
     """Return the driver store's folder of each adapter: D3DKMTEnumAdapters2."""
     asked = _Adapters()
     if library.D3DKMTEnumAdapters2(byref(asked)):
@@ -137,7 +139,7 @@ def _stores(library: "Any") -> "dict[str, Any]":
     return {"stores": [path for row in rows if (path := _store_of(library, row.handle))]}
 
 
-def _store_of(library: "Any", adapter: int) -> str:
+def _store_of(library: Any, adapter: int) -> str:
     """Return the folder of one adapter; "" for one that does not serve Linux."""
     version, head = c_uint32(), _Registry(kind=_STORE_PATH)
     if _fails(library, adapter, _VERSION, version) or version.value < _OLDEST:
@@ -154,7 +156,7 @@ def _store_of(library: "Any", adapter: int) -> str:
     return path if os.path.isdir(path) else ""
 
 
-def _fails(library: "Any", adapter: int, kind: int, data: "Any") -> bool:
+def _fails(library: Any, adapter: int, kind: int, data: Any) -> bool:
     """Call D3DKMTQueryAdapterInfo, which fills `data`."""
     return bool(
         library.D3DKMTQueryAdapterInfo(byref(_Query(adapter, kind, addressof(data), sizeof(data))))

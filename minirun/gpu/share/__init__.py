@@ -16,6 +16,8 @@ container has it by another way either (minirun.engines.holders). Where a root w
 counts, and beside it what minirun's own root has exclusively.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 
@@ -48,7 +50,7 @@ class Holder(Record):
     exclusive: bool = False
     uuid: str = ""
     model: str = ""
-    maker: "dict[str, Any] | None" = None
+    maker: dict[str, Any] | None = None
     """Of a reservation: the process that holds it (minirun.core.state.identity)."""
 
     def counts(self, root: str) -> bool:
@@ -69,11 +71,11 @@ class Locked:
     def __init__(self, root: str) -> None:
         self.root = root
         self.folder = f"{root}/{places.GPU_HOLDERS}"
-        self.rows: "list[Holder]" = []
+        self.rows: list[Holder] = []
         os.makedirs(root, mode=0o711, exist_ok=True)
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
 
-    def __enter__(self) -> "Locked":
+    def __enter__(self) -> Locked:
         self.fd = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(self.fd, fcntl.LOCK_EX)
@@ -83,7 +85,7 @@ class Locked:
             raise
         return self
 
-    def write(self, rows: "list[Holder]") -> None:
+    def write(self, rows: list[Holder]) -> None:
         """Put these rows into the table, in one step. Raises OSError."""
         text = jsonlite.dumps([row._asdict() for row in rows])
         state.replace(f"{self.folder}/{TABLE}", text, f"{self.folder}/.{TABLE}")
@@ -92,7 +94,7 @@ class Locked:
         os.close(self.fd)
 
 
-def read(root: str) -> "list[Holder]":
+def read(root: str) -> list[Holder]:
     """Return all rows, those that do not count any more too. Raises GPUError, OSError."""
     folder = f"{root}/{places.GPU_HOLDERS}"
     try:
@@ -109,7 +111,7 @@ def read(root: str) -> "list[Holder]":
         os.close(fd)
 
 
-def holders(root: str) -> "list[Holder]":
+def holders(root: str) -> list[Holder]:
     """Return the rows of containers that run. Raises GPUError, OSError."""
     return [row for row in read(root) if row.created and row.counts(root)]
 
@@ -119,7 +121,7 @@ def overlap(one: str, other: str) -> bool:
     return one == other or one == other.partition(":")[0] or other == one.partition(":")[0]
 
 
-def record_holders(container: Container, given: "tuple[GivenGpu, ...]", simulated: bool) -> None:
+def record_holders(container: Container, given: tuple[GivenGpu, ...], simulated: bool) -> None:
     """Write down that a container has these GPUs; the log says which of them it shares.
 
     They are exclusive where the caller chose it. Raises GPUError, OSError.
@@ -151,13 +153,13 @@ def record_holders(container: Container, given: "tuple[GivenGpu, ...]", simulate
         events.emit("note", "gpu exclusive", {"gpus": names}, why=why)
 
 
-def claim(root: str, rows: "list[Holder]") -> "dict[str, list[str]]":
+def claim(root: str, rows: list[Holder]) -> dict[str, list[str]]:
     """Add one container's rows to the table; return GPU → the other holders, if there are any.
 
     Raises GPUError where one of them is exclusive and another container has it, or may not.
     """
     mine = rows[0].container
-    shared: "dict[str, list[str]]" = {}
+    shared: dict[str, list[str]] = {}
     with Locked(root) as table:
         kept = []
         for held in table.rows:
@@ -176,7 +178,7 @@ def claim(root: str, rows: "list[Holder]") -> "dict[str, list[str]]":
     return shared
 
 
-def exclusive_elsewhere(settings: Settings) -> "list[Holder]":
+def exclusive_elsewhere(settings: Settings) -> list[Holder]:
     """Return the exclusive rows of the other roots in use; of a named root, of minirun's own.
 
     Raises GPUError, OSError.
@@ -184,7 +186,7 @@ def exclusive_elsewhere(settings: Settings) -> "list[Holder]":
     known, folder = {f"{settings.store}/{places.CONTAINERS}"}, f"{settings.store}/{places.ROOTS}"
     if not settings.root_is_named and os.path.isdir(folder):
         known |= {os.path.realpath(entry.path) for entry in os.scandir(folder)}
-    found: "list[Holder]" = []
+    found: list[Holder] = []
     for root in sorted(known - {settings.root}):
         try:
             found += [row for row in holders(root) if row.exclusive]

@@ -1,5 +1,7 @@
 """`--gpus count=N`: which GPUs, so that containers share as little as can be."""
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import extras, state
@@ -10,8 +12,8 @@ from minirun.gpu.share import HINT, Holder, Locked, exclusive_elsewhere, overlap
 
 
 def choose(
-    selector: GpuSelector, there: "list[str]", driver: str, place: "tuple[Settings, str]", hint: str
-) -> "list[str]":
+    selector: GpuSelector, there: list[str], driver: str, place: tuple[Settings, str], hint: str
+) -> list[str]:
     """Choose of the GPUs that are `there`: those that the fewest containers have, then by index.
 
     `place` is the caller's settings and the id of the container that is about to be made. They are
@@ -39,8 +41,8 @@ def choose(
 
 
 def _least_shared(
-    selector: "GpuSelector", there: "list[str]", driver: str, rows: "list[Holder]"
-) -> "list[str]":
+    selector: GpuSelector, there: list[str], driver: str, rows: list[Holder]
+) -> list[str]:
     """Return the GPUs to take, in their order. Raises GPUError if too few can be given."""
     users = {
         gpu: [row for row in rows if row.driver == driver and overlap(gpu, row.gpu)]

@@ -20,6 +20,8 @@ gets past the daemon; that changes the host for everybody, and is left to its ow
 Source: NVIDIA Multi-Process Service, "Tools and Interface Reference", "Environment Variables".
 """
 
+from __future__ import annotations
+
 import os
 import time
 
@@ -56,7 +58,7 @@ class Share(Record):
     memory: int = 0
     """MiB of each GPU; 0 for no limit."""
 
-    def environment(self, gpus: int) -> "list[str]":
+    def environment(self, gpus: int) -> list[str]:
         """Return what a client reads; `gpus` is how many GPUs it has, which it counts from 0."""
         env = [f"CUDA_MPS_PIPE_DIRECTORY={INSIDE}"]
         if self.threads:
@@ -118,7 +120,7 @@ def _written_pid(folder: str) -> int:
     return int(data)
 
 
-def join(options: "RunOptions", text: str, settings: Settings) -> "RunOptions":
+def join(options: RunOptions, text: str, settings: Settings) -> RunOptions:
     """Make a container with GPUs a client: --gpu-mps=`text`. Raises UsageError, GPUError."""
     share = parse(text)
     devices = options.gpu_env[0].partition("=")[2] if options.gpu_env else ""
@@ -140,7 +142,7 @@ def join(options: "RunOptions", text: str, settings: Settings) -> "RunOptions":
     )
 
 
-def start(root: str, visible: "tuple[str, ...]" = ()) -> int:
+def start(root: str, visible: tuple[str, ...] = ()) -> int:
     """Start the daemon, for the GPUs with these UUIDs (none of them: for all); return its pid.
 
     Raises GPUError, OSError.
@@ -172,12 +174,12 @@ def stop(root: str) -> None:
         time.sleep(0.02)
 
 
-def command(root: str, text: str) -> "list[str]":
+def command(root: str, text: str) -> list[str]:
     """Give the daemon a command; return the lines of its answer. Raises GPUError, OSError."""
     return _run(root, [lookup.need(PROGRAM, _HINT)], text + "\n").splitlines()
 
 
-def status(root: str) -> "list[str]":
+def status(root: str) -> list[str]:
     """Return the lines of `minirun gpu mps status`. Raises GPUError, OSError."""
     lines = [f"mps daemon: pid {daemon(root)}", f"pipes: {pipes(root)}", f"logs: {logs(root)}"]
     percentage = command(root, "get_default_active_thread_percentage")
@@ -189,7 +191,7 @@ def status(root: str) -> "list[str]":
     return lines if servers else [*lines, "no server: the first client will start one"]
 
 
-def _run(root: str, argv: "list[str]", text: str = "", *, visible: "tuple[str, ...]" = ()) -> str:
+def _run(root: str, argv: list[str], text: str = "", *, visible: tuple[str, ...] = ()) -> str:
     """Run the program with the directories of this state root; return what it prints.
 
     A daemon keeps the descriptors that it is started with, so its output is no pipe.

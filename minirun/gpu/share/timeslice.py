@@ -8,6 +8,8 @@ milliseconds behind them are the driver's secret. NVIDIA's Kubernetes driver doe
 It holds for the whole host, until the driver is unloaded. A MIG device has no slice of its own.
 """
 
+from __future__ import annotations
+
 import os
 import subprocess
 
@@ -20,7 +22,7 @@ SLICES = ("default", "short", "medium", "long")
 _SECONDS = 60
 
 
-def set_slice(found: "Inventory", gpus: "tuple[Gpu, ...]", name: str) -> "list[str]":
+def set_slice(found: Inventory, gpus: tuple[Gpu, ...], name: str) -> list[str]:
     """Set the slice of these GPUs; return a line for each. Raises GPUError, OSError."""
     program = _program(found)
     for gpu in gpus:
@@ -30,12 +32,12 @@ def set_slice(found: "Inventory", gpus: "tuple[Gpu, ...]", name: str) -> "list[s
     return [f"gpu {gpu.number}: time slice {name}" for gpu in gpus]
 
 
-def show(found: "Inventory") -> "list[str]":
+def show(found: Inventory) -> list[str]:
     """Return the slices as nvidia-smi lists them. Raises GPUError, OSError."""
     return _run([_program(found), "compute-policy", "--list"]).splitlines()
 
 
-def _program(found: "Inventory") -> str:
+def _program(found: Inventory) -> str:
     """Return where nvidia-smi is. Raises GPUError, where the driver is simulated too."""
     if found.simulated:
         text = "the simulated driver has no time slices: nothing runs on its gpus (SIMULATED)"
@@ -43,7 +45,7 @@ def _program(found: "Inventory") -> str:
     return lookup.need("nvidia-smi", "it comes with the driver")
 
 
-def _run(argv: "list[str]") -> str:
+def _run(argv: list[str]) -> str:
     """Run nvidia-smi; return what it prints. Raises GPUError with its last line."""
     env = {"PATH": os.environ.get("PATH", lookup.DEFAULT_PATH)}
     try:

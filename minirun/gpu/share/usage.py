@@ -5,6 +5,8 @@ processes take turns: time-slicing), and an exclusive one is dedicated and stays
 what stage 5 wrote down (minirun.gpu.share), not what was asked for.
 """
 
+from __future__ import annotations
+
 from minirun.core.record import Record
 from minirun.gpu.share import Holder
 
@@ -17,7 +19,7 @@ class Use(Record):
     name: str
     uuid: str
     model: str
-    containers: "tuple[str, ...]"
+    containers: tuple[str, ...]
     exclusive: bool = False
 
     @property
@@ -28,9 +30,9 @@ class Use(Record):
         return "shared" if len(self.containers) > 1 else "dedicated"
 
 
-def who_uses(holders: "list[Holder]") -> "list[Use]":
+def who_uses(holders: list[Holder]) -> list[Use]:
     """Return a row for each GPU that a container has, by driver and index."""
-    users: "dict[tuple[str, str, str, str], list[Holder]]" = {}
+    users: dict[tuple[str, str, str, str], list[Holder]] = {}
     for row in holders:
         users.setdefault((row.driver, row.gpu, row.uuid, row.model), []).append(row)
     return [
@@ -39,6 +41,6 @@ def who_uses(holders: "list[Holder]") -> "list[Use]":
     ]
 
 
-def _order(item: "tuple[tuple[str, ...], object]") -> "tuple[str, list[int]]":
+def _order(item: tuple[tuple[str, ...], object]) -> tuple[str, list[int]]:
     driver, name = item[0][:2]
     return driver, [int(part) for part in name.split(":")]

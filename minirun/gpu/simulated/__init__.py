@@ -9,6 +9,8 @@ ever invented. The real stack has nothing of the kind: without a driver it fails
 This module is the warm path: it reads one JSON file. minirun.gpu.simulated.build makes the files.
 """
 
+from __future__ import annotations
+
 import os
 from binascii import crc32
 
@@ -49,7 +51,7 @@ def inventory(store: str, simulation: str = "") -> Inventory:
         raise GPUError(f"simulated driver is broken: {path}: {error}", hint) from None
 
 
-def in_force(store: str, simulation: str = "") -> "tuple[str, str]":
+def in_force(store: str, simulation: str = "") -> tuple[str, str]:
     """Return (the specification, the file that says it or ""). Raises UsageError, OSError."""
     if text := simulation or os.environ.get("MINIRUN_SIM", ""):
         return text, ""
@@ -69,8 +71,8 @@ def driver_root(store: str, simulation: str = "") -> str:
     return f"{os.path.abspath(store)}/{places.DRIVERS}/simulated-{key:08x}"
 
 
-def _records(values: "dict[str, Any]", root: str) -> Inventory:
-    kinds: "dict[str, Any]" = {"nodes": ControlNode, **dict.fromkeys(FILES, HostFile)}
+def _records(values: dict[str, Any], root: str) -> Inventory:
+    kinds: dict[str, Any] = {"nodes": ControlNode, **dict.fromkeys(FILES, HostFile)}
     rows = {key: tuple(kind(*row) for row in values[key]) for key, kind in kinds.items()}
     cards = [Gpu(*row) for row in values["gpus"]]
     gpus = tuple(gpu._replace(migs=tuple(Mig(*mig) for mig in gpu.migs)) for gpu in cards)

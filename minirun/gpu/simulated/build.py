@@ -5,6 +5,8 @@ once cannot see half of it: the one that comes second finds the name taken and d
 that is killed leaves a temporary folder with its pid in the name; the next one removes it.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -53,14 +55,14 @@ def clean(drivers: str) -> None:
             remove_tree(f"{drivers}/{name}")
 
 
-def gpus(spec: SimulatedSpec) -> "tuple[Gpu, ...]":
+def gpus(spec: SimulatedSpec) -> tuple[Gpu, ...]:
     """Return the simulated GPUs: the bus ids and UUIDs of the measured host, and on from there."""
     model, brand, arch = MODELS[spec.model]
     made = []
     migs_made = 0
     for number in range(spec.gpus):
         domain, slot = divmod(number, len(_BUSES))
-        migs: "list[Mig]" = []
+        migs: list[Mig] = []
         for gi in MIG_INSTANCES if number in spec.mig else ():
             uuid = f"MIG-bbbbbbbb-0000-4000-8000-{migs_made:012x}"
             minors = catalog.mig_minor(number, gi), catalog.mig_minor(number, gi, 0)
@@ -119,7 +121,7 @@ def _write(root: str, path: str, data: bytes, mode: int = 0o644) -> None:
         os.fchmod(file.fileno(), mode)
 
 
-def _inventory(spec: SimulatedSpec, all_gpus: "tuple[Gpu, ...]", folder: str, folder32: str) -> str:
+def _inventory(spec: SimulatedSpec, all_gpus: tuple[Gpu, ...], folder: str, folder32: str) -> str:
     """Return inventory.json: a minirun.gpu.inventory.Inventory, but for its root."""
     wide, narrow = files.libraries(spec.driver, True), files.libraries(spec.driver, False)
     majors = {"nvidia": catalog.NVIDIA, "nvidia-uvm": UVM_MAJOR}
@@ -143,7 +145,7 @@ def _inventory(spec: SimulatedSpec, all_gpus: "tuple[Gpu, ...]", folder: str, fo
     return jsonlite.dumps(values, indent=1)
 
 
-def _libraries(folder: str, driver: str, there: "dict[str, str]") -> "list[tuple[str, str]]":
+def _libraries(folder: str, driver: str, there: dict[str, str]) -> list[tuple[str, str]]:
     return [
         (f"{folder}/{name}.{driver}", needs)
         for name, needs in catalog.LIBRARIES

@@ -7,6 +7,8 @@ ABI's "Dynamic Section". The loader would even load it, and tell a program that 
 that there is no such symbol.
 """
 
+from __future__ import annotations
+
 import struct
 
 ET_DYN = 3
@@ -18,7 +20,7 @@ MACHINES = {"x86_64": 62, "aarch64": 183, "i386": 3, "arm": 40}
 """elf.h's EM_*."""
 
 
-def shared_object(soname: str, machine: str, needed: "tuple[str, ...]", remark: str) -> bytes:
+def shared_object(soname: str, machine: str, needed: tuple[str, ...], remark: str) -> bytes:
     """Return an ELF shared object called `soname` for `machine` (a key of MACHINES).
 
     `needed` are its DT_NEEDED; `remark` is text that strings(1) shows. Raises KeyError.
@@ -57,7 +59,7 @@ def shared_object(soname: str, machine: str, needed: "tuple[str, ...]", remark: 
     return body.ljust(at_dynamic, b"\0") + dynamic
 
 
-def _string_table(names: "list[str]") -> "tuple[bytes, dict[str, int]]":
+def _string_table(names: list[str]) -> tuple[bytes, dict[str, int]]:
     """Return the names as a string table, and where in it each begins."""
     table = b"\0"
     offsets = {}

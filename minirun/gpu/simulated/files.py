@@ -4,6 +4,8 @@ They are those of driver 550.163.01 as a distribution installs it (measured: pat
 SONAMEs, ELF class). The contents are stand-ins, and each says SIMULATED.
 """
 
+from __future__ import annotations
+
 from minirun.gpu.inventory import Gpu
 
 FOLDERS = {
@@ -50,7 +52,7 @@ BINARIES = (
 """Beside nvidia-smi, which has a script of its own."""
 
 
-def links(driver: str, folder: str, folder32: str) -> "dict[str, str]":
+def links(driver: str, folder: str, folder32: str) -> dict[str, str]:
     """Return path → target of every symbolic link of the driver."""
     found = {}
     for base, names in ((folder, SONAMES + SONAMES_64), (folder32, SONAMES)):
@@ -69,7 +71,7 @@ def links(driver: str, folder: str, folder32: str) -> "dict[str, str]":
     return found
 
 
-def libraries(driver: str, wide: bool) -> "dict[str, str]":
+def libraries(driver: str, wide: bool) -> dict[str, str]:
     """Return file name → SONAME of the driver's libraries in one width."""
     sonames = SONAMES + SONAMES_64 if wide else SONAMES
     found = {f"{soname.rpartition('.')[0]}.{driver}": soname for soname in sonames}
@@ -78,7 +80,7 @@ def libraries(driver: str, wide: bool) -> "dict[str, str]":
     return found | {file: soname for soname, file in OWN_VERSION_64 if wide}
 
 
-def data_files(driver: str, folder: str) -> "dict[str, str]":
+def data_files(driver: str, folder: str) -> dict[str, str]:
     """Return path → content of the files that are neither library nor program."""
     egl = '{"file_format_version": "1.0.0", "comment": "SIMULATED", "ICD": {"library_path": "%s"}}'
     layers = '{"file_format_version": "1.0.1", "comment": "SIMULATED", "layers": []}'
@@ -105,7 +107,7 @@ def data_files(driver: str, folder: str) -> "dict[str, str]":
     }
 
 
-def proc_files(driver: str, machine: str, gpus: "tuple[Gpu, ...]") -> "dict[str, str]":
+def proc_files(driver: str, machine: str, gpus: tuple[Gpu, ...]) -> dict[str, str]:
     """Return path → content of /proc/driver/nvidia, in the form in which the driver writes it."""
     base = "/proc/driver/nvidia"
     params = (

@@ -6,6 +6,8 @@ sheet: 4 × A100, driver 550.163.01, CUDA 12.4. It is parsed strictly: a typing 
 a host that nobody asked for.
 """
 
+from __future__ import annotations
+
 from minirun.core import jsonlite
 from minirun.core.errors import UsageError
 from minirun.core.record import Record
@@ -45,7 +47,7 @@ class SimulatedSpec(Record):
     gpus: int = 4
     model: str = "A100"
     driver: str = "550.163.01"
-    mig: "tuple[int, ...]" = ()
+    mig: tuple[int, ...] = ()
     mps: bool = False
 
     def __str__(self) -> str:
@@ -70,7 +72,7 @@ def load(text: str, path: str = "") -> SimulatedSpec:
 
 def parse(text: str) -> SimulatedSpec:
     """Parse `count=8,model=H100,driver=560.35.03,mig=1+3`. Raises UsageError."""
-    pairs: "dict[str, str]" = {}
+    pairs: dict[str, str] = {}
     for item in text.split(","):
         key, equals, value = item.partition("=")
         if not equals or key in pairs:
@@ -79,7 +81,7 @@ def parse(text: str) -> SimulatedSpec:
     return from_pairs(pairs, "MINIRUN_SIM")
 
 
-def from_pairs(pairs: "dict[str, str]", where: str) -> SimulatedSpec:
+def from_pairs(pairs: dict[str, str], where: str) -> SimulatedSpec:
     """Check key by key. Raises UsageError that begins with `where`."""
     unknown = [key for key in pairs if key not in KEYS]
     if unknown:

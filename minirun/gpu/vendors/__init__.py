@@ -18,6 +18,8 @@ Nodes belong to the groups video and render, so a command that is not root gets 
 (podman's --group-add keep-groups). Not in a user namespace: there they have no number.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -54,10 +56,10 @@ class Card(Record):
     uuid: str
     bus_id: str
     model: str
-    nodes: "tuple[DeviceNode, ...]"
-    links: "tuple[Link, ...]" = ()
+    nodes: tuple[DeviceNode, ...]
+    links: tuple[Link, ...] = ()
     """Other names of its nodes."""
-    names: "tuple[str, ...]" = ()
+    names: tuple[str, ...] = ()
     """Other names of its CDI device."""
 
 
@@ -66,8 +68,8 @@ class Cards(Record):
 
     vendor: str
     driver: str
-    cards: "tuple[Card, ...]"
-    common: "tuple[DeviceNode, ...]" = ()
+    cards: tuple[Card, ...]
+    common: tuple[DeviceNode, ...] = ()
     simulated: bool = False
     root: str = ""
     """The driver root, checked."""
@@ -85,7 +87,7 @@ def find_cards(vendor: str, root: str = "") -> Cards:
     return found._replace(root=root)
 
 
-def present_vendors(root: str = "") -> "list[str]":
+def present_vendors(root: str = "") -> list[str]:
     """Return the vendors that the host has at least one card of. Raises GPUError for a bad root."""
     root = trusted.check(root)
     found = []
@@ -102,12 +104,12 @@ def vendor_of_kind(kind: str) -> str:
     return next((vendor for vendor, own in KINDS.items() if own == kind), "")
 
 
-def choose(found: Cards, names: "tuple[str, ...]") -> "tuple[Card, ...]":
+def choose(found: Cards, names: tuple[str, ...]) -> tuple[Card, ...]:
     """Return the cards that selectors mean, by number: all, 0, 0-3, 0xUUID, a PCI id, a CDI name.
 
     Raises GPUError (`device error: X: unknown device`).
     """
-    chosen: "dict[int, Card]" = {}
+    chosen: dict[int, Card] = {}
     for name in names:
         word = name.strip()
         if word.lower() in variables.NOTHING:
@@ -135,7 +137,7 @@ def _means(word: str, card: Card) -> bool:
 def plan(found: Cards, request: NvidiaRequest) -> Edits:
     """Return all that `request` adds to a container. Raises GPUError."""
     cards = choose(found, request.devices)
-    steps: "list[Step]" = []
+    steps: list[Step] = []
     for card in cards:
         steps += [*card.nodes, *card.links]
     if cards:
@@ -147,13 +149,13 @@ def plan(found: Cards, request: NvidiaRequest) -> Edits:
     )  # fmt: skip
 
 
-def gpus_of_nodes(found: Cards, numbers: "frozenset[tuple[int, int]]") -> "tuple[GivenGpu, ...]":
+def gpus_of_nodes(found: Cards, numbers: frozenset[tuple[int, int]]) -> tuple[GivenGpu, ...]:
     """Name the cards one of whose nodes, by major and minor, is among `numbers`."""
     own = [c for c in found.cards if any((n.major, n.minor) in numbers for n in c.nodes)]
     return _given(found, own)
 
 
-def _given(found: Cards, cards: "Iterable[Card]") -> "tuple[GivenGpu, ...]":
+def _given(found: Cards, cards: Iterable[Card]) -> tuple[GivenGpu, ...]:
     """Name what the container gets."""
     return tuple(
         GivenGpu(str(c.number), c.nodes[-1].minor if c.nodes else 0, c.uuid, c.model, found.vendor)
@@ -167,12 +169,12 @@ class Groups(Extra):
     def __init__(self, container: Container) -> None:
         self.gids = _groups_to_join(container.config)
 
-    def groups(self) -> "list[int]":
+    def groups(self) -> list[int]:
         """Return them."""
         return self.gids
 
 
-def _groups_to_join(config: Config) -> "list[int]":
+def _groups_to_join(config: Config) -> list[int]:
     """Return the groups of the nodes that config.json asks for; none in a user namespace.
 
     It is called before clone, since the cloned process joins the groups. Warns if GPUs are asked
@@ -189,15 +191,15 @@ def _groups_to_join(config: Config) -> "list[int]":
     return [] if config.new_namespace("user") else list(edits.groups)
 
 
-def command_line(config: Config, pid: int) -> "list[str]":
+def command_line(config: Config, pid: int) -> list[str]:
     """Return the arguments of stage 5: which devices, for which container."""
     devices = ",".join(variables.selectors(config))
     return ["configure", f"--device={devices}", f"--pid={pid}", config.rootfs]
 
 
-def spec(found: Cards) -> "dict[str, Any]":
+def spec(found: Cards) -> dict[str, Any]:
     """Return the CDI spec of a vendor's cards: by index, by their other names, and `all`."""
-    rows: "dict[str, dict[str, Any]]" = {}
+    rows: dict[str, dict[str, Any]] = {}
     for card in found.cards:
         edits = _container_edits(plan(found, NvidiaRequest(devices=(str(card.number),))))
         rows |= dict.fromkeys((str(card.number), *card.names), edits)
@@ -206,7 +208,7 @@ def spec(found: Cards) -> "dict[str, Any]":
     return {"cdiVersion": _CDI_VERSION, "kind": found.kind, "devices": listed}
 
 
-def _container_edits(edits: Edits) -> "dict[str, Any]":
+def _container_edits(edits: Edits) -> dict[str, Any]:
     """Write Edits in CDI's words, with the access that the vendors' own tools give.
 
     It has no word for a link: another name of a node is a node, too.
@@ -230,7 +232,7 @@ def _container_edits(edits: Edits) -> "dict[str, Any]":
 # --- what the three discoveries share ----------------------------------------------------------
 
 
-def pci_addresses(root: str, folder: str) -> "list[str]":
+def pci_addresses(root: str, folder: str) -> list[str]:
     """Return the PCI devices of a driver: the names like 0000:03:00.0 in its folder of sysfs."""
     found = driverroot.names(root, folder)
     return [name for name in found if name.count(":") == 2 and "." in name]
@@ -263,7 +265,7 @@ def node(root: str, folder: str, path: str) -> DeviceNode:
     )
 
 
-def drm_nodes(root: str, device: str) -> "tuple[DeviceNode, ...]":
+def drm_nodes(root: str, device: str) -> tuple[DeviceNode, ...]:
     """Return cardN and renderDN of a device, a folder of sysfs."""
     folder = f"{device}/drm"
     return tuple(

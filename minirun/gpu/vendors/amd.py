@@ -8,6 +8,8 @@ are the folders of /sys/module/amdgpu/drivers/pci:amdgpu and, for the partitions
 addresses, the partitions of one GPU next to each other. Mounts there are none.
 """
 
+from __future__ import annotations
+
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot, vendors
 from minirun.gpu.steps import DeviceNode
@@ -24,7 +26,7 @@ def cards(root: str = "") -> Cards:
         hint = "load it: modprobe amdgpu; or choose another --gpu-driver"
         raise GPUError("no amdgpu driver is loaded: there is no /sys/module/amdgpu", hint)
     known = _topology(root)
-    by_gpu: "dict[str, list[tuple[int, str, tuple[DeviceNode, ...]]]]" = {}
+    by_gpu: dict[str, list[tuple[int, str, tuple[DeviceNode, ...]]]] = {}
     for folder in _devices(root):
         nodes = vendors.drm_nodes(root, folder)
         render = [
@@ -42,7 +44,7 @@ def cards(root: str = "") -> Cards:
     return Cards("amd", f"amdgpu {version}".strip(), tuple(found), kfd)
 
 
-def _devices(root: str) -> "list[str]":
+def _devices(root: str) -> list[str]:
     """Return the folders of sysfs of the PCI devices, then of the partitions."""
     pci = [f"{_PCI}/{name}" for name in vendors.pci_addresses(root, _PCI)]
     partitions = [
@@ -53,7 +55,7 @@ def _devices(root: str) -> "list[str]":
     return pci + partitions
 
 
-def _topology(root: str) -> "dict[int, str]":
+def _topology(root: str) -> dict[int, str]:
     """Return render minor → unique id, as KFD knows its GPUs; a CPU has no render minor."""
     found = {}
     base = f"{_KFD}/topology/nodes"

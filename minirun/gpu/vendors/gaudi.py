@@ -8,6 +8,8 @@ one. What the real runtime does besides: a hook that copies network interfaces' 
 into the container; here no interface is moved, so there is nothing to tell.
 """
 
+from __future__ import annotations
+
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot, vendors
 from minirun.gpu.steps import DeviceNode
@@ -38,7 +40,7 @@ def cards(root: str = "") -> Cards:
     return Cards("gaudi", f"habanalabs {version}".strip(), tuple(found))
 
 
-def _accelerators(root: str) -> "dict[int, str]":
+def _accelerators(root: str) -> dict[int, str]:
     """Return number → PCI address, by the driver's folder and by the class."""
     found = {}
     for address in vendors.pci_addresses(root, _DRIVER):
@@ -52,7 +54,7 @@ def _accelerators(root: str) -> "dict[int, str]":
     return found
 
 
-def _nodes(root: str, pci: str, number: int) -> "tuple[DeviceNode, ...]":
+def _nodes(root: str, pci: str, number: int) -> tuple[DeviceNode, ...]:
     found = []
     for name in (f"accel{number}", f"accel_controlD{number}"):
         folders = (f"{_CLASS}/{name}", f"{pci}/accel/{name}")
@@ -61,7 +63,7 @@ def _nodes(root: str, pci: str, number: int) -> "tuple[DeviceNode, ...]":
     return tuple(found)
 
 
-def _verbs(root: str, pci: str) -> "tuple[DeviceNode, ...]":
+def _verbs(root: str, pci: str) -> tuple[DeviceNode, ...]:
     folder = f"{pci}/infiniband_verbs"
     return tuple(
         vendors.node(root, f"{folder}/{name}", f"/dev/infiniband/{name}")

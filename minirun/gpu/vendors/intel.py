@@ -7,6 +7,8 @@ naming"); here both, and the index by PCI address. Programs of oneAPI look for a
 address in /dev/dri/by-path, so these names are made, too: as udev does it, links to the nodes.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.errors import GPUError
@@ -30,7 +32,7 @@ def cards(root: str = "") -> Cards:
         for name in loaded
         for address in vendors.pci_addresses(root, drivers[name])
     )
-    found: "list[Card]" = []
+    found: list[Card] = []
     for address, folder in places:
         if nodes := vendors.drm_nodes(root, folder):
             device = driverroot.word(root, f"{folder}/device")
@@ -42,7 +44,7 @@ def cards(root: str = "") -> Cards:
     return Cards("intel", " and ".join(loaded), tuple(found))
 
 
-def _by_path(root: str, address: str, nodes: "tuple[DeviceNode, ...]") -> "tuple[Link, ...]":
+def _by_path(root: str, address: str, nodes: tuple[DeviceNode, ...]) -> tuple[Link, ...]:
     """Return the names by path that lead to one of these nodes; any other one is left out."""
     own = {node.path for node in nodes}
     found = []

@@ -5,6 +5,8 @@ compressed one, or one from a pipe, is first copied to a temporary file that has
 is left of it whatever happens.
 """
 
+from __future__ import annotations
+
 import io
 import os
 import posixpath
@@ -49,7 +51,7 @@ class Archive:
         except ImageError as error:
             raise ImageError(f"{name}: {error}", error.hint) from None
 
-    def _as_it_lies(self, source: "io.BufferedReader[io.FileIO]", fd: int) -> int:
+    def _as_it_lies(self, source: io.BufferedReader[io.FileIO], fd: int) -> int:
         """Return a descriptor of the plain archive."""
         plain = decompressed(source)
         if plain is source and stat.S_ISREG(os.fstat(fd).st_mode):
@@ -131,7 +133,7 @@ class _Range(io.RawIOBase):
         self._at = base + offset
         return self._at
 
-    def readinto(self, buffer: "Buffer", /) -> int:
+    def readinto(self, buffer: Buffer, /) -> int:
         view = memoryview(buffer)[: max(self._size - self._at, 0)]
         count = os.preadv(self._fd, [view], self._start + self._at) if view.nbytes else 0
         self._at += count

@@ -7,6 +7,8 @@ An image that was pulled keeps manifest and layers as they came, so its digest s
 was made here the layers are packed, always to the same bytes: saved twice, it has one digest.
 """
 
+from __future__ import annotations
+
 import hashlib
 import io
 import json
@@ -197,7 +199,7 @@ def _image(store: str, name: str, stack: ExitStack) -> SavedImage:
     return _as_it_came(store, full, details, stack) or _packed(full, image, details, stack)
 
 
-def documents(store: str, details: "shelf.ImageDetails") -> tuple[str, bytes, bytes] | None:
+def documents(store: str, details: shelf.ImageDetails) -> tuple[str, bytes, bytes] | None:
     """Return type and bytes of an image's manifest, and its configuration, as they came.
 
     None for an image that was made here, or whose documents are not there. Raises ImageError.
@@ -214,7 +216,7 @@ def documents(store: str, details: "shelf.ImageDetails") -> tuple[str, bytes, by
 
 
 def _as_it_came(
-    store: str, name: str, details: "shelf.ImageDetails", stack: ExitStack
+    store: str, name: str, details: shelf.ImageDetails, stack: ExitStack
 ) -> SavedImage | None:
     """Return an image of the blobs that were pulled; None if they are not all there."""
     found = documents(store, details)
@@ -235,7 +237,7 @@ def _as_it_came(
 
 
 def _packed(
-    name: str, image: shelf.Image, details: "shelf.ImageDetails", stack: ExitStack
+    name: str, image: shelf.Image, details: shelf.ImageDetails, stack: ExitStack
 ) -> SavedImage:
     """Return an image whose layers are packed now."""
     layers = []
@@ -252,7 +254,7 @@ def _packed(
 
 
 def config_of(
-    image: shelf.Image, details: "shelf.ImageDetails", diff_ids: list[str]
+    image: shelf.Image, details: shelf.ImageDetails, diff_ids: list[str]
 ) -> dict[str, Any]:
     """Return the configuration of an image that was made here, as image-spec has it."""
     config = {

@@ -6,6 +6,8 @@ is resolved in the image, as if its root was the root of all. Source: docs.docke
 /dockerfile, "COPY".
 """
 
+from __future__ import annotations
+
 import hashlib
 import io
 import os
@@ -76,7 +78,7 @@ class LayerWriter:
         self._writer.finish()
         return self._content.hexdigest()
 
-    def copy(self, tree: Tree, sources: "list[Found]", target: str, whose: Ownership) -> None:
+    def copy(self, tree: Tree, sources: list[Found], target: str, whose: Ownership) -> None:
         """Copy files, and what is in directories, to `target`, which is absolute.
 
         With a slash at its end, or for several sources, it is a directory. Raises ImageError,

@@ -9,6 +9,8 @@ A document ends with a line that is its name alone. Source: buildkit's frontend/
 (heredocsFromLine), which has it as a shell has it.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -53,7 +55,7 @@ def of_word(word: str) -> str:
     return found.name if found else ""
 
 
-def read(document: Document, lines: "Iterator[tuple[int, str]]") -> Document:
+def read(document: Document, lines: Iterator[tuple[int, str]]) -> Document:
     """Return it with its text, which is taken from the lines. Raises ImageError without an end."""
     text = ""
     for _, line in lines:

@@ -6,6 +6,8 @@ all in it. Lines with # at the start are comments; only a line feed ends a line.
 the same patterns. Source: docs.docker.com/build/concepts/context.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -34,7 +36,7 @@ class Ignore:
         ]
 
     @classmethod
-    def of(cls, patterns: Iterable[str]) -> "Ignore":
+    def of(cls, patterns: Iterable[str]) -> Ignore:
         """Return the rules of these patterns alone. Raises ImageError, which names the pattern."""
         found = cls()
         for pattern in patterns:

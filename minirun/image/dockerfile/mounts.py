@@ -9,6 +9,8 @@
 Source: buildkit's frontend/dockerfile/instructions/commands_runmount.go.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from minirun.core.errors import ImageError
@@ -63,13 +65,13 @@ def parse(text: str, expand: Callable[[str], str]) -> dict[str, str]:
     return found
 
 
-def origins(values: "list[str]") -> list[str]:
+def origins(values: list[str]) -> list[str]:
     """Return what the `from` of each --mount names; they have no variables."""
     parts = (part.partition("=") for text in values for part in text.split(","))
     return [value for name, _, value in parts if name.lower() == "from" and value]
 
 
-def _check(kind: str, found: "dict[str, str]") -> None:
+def _check(kind: str, found: dict[str, str]) -> None:
     if kind in _NEED_TARGET and not found.get("target"):
         raise ImageError("RUN --mount: target is required")
     if found.get("sharing", "shared") not in ("shared", "private", "locked"):

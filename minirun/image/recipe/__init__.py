@@ -10,6 +10,8 @@ The same input gives the same digest: the date in an image is that of what it is
 name of this machine is in it. What it is made of stands in the annotations of its manifest.
 """
 
+from __future__ import annotations
+
 import os
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "texts")
@@ -17,6 +19,6 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "texts")
 SUFFIX = ".toml"
 
 
-def names() -> "list[str]":
+def names() -> list[str]:
     """Return the names of minirun's own recipes."""
     return sorted(n.removesuffix(SUFFIX) for n in os.listdir(FOLDER) if n.endswith(SUFFIX))

@@ -5,6 +5,8 @@ byte of a header each minute, or trailers behind the last chunk. Here lines are 
 time; content begins the count anew. Connections of urllib3 take answers of this kind.
 """
 
+from __future__ import annotations
+
 import io
 import socket
 import time
@@ -36,7 +38,7 @@ class _Timed(io.RawIOBase):
         found: int = self._source.fileno()
         return found
 
-    def readinto(self, buffer: "Buffer", /) -> int:
+    def readinto(self, buffer: Buffer, /) -> int:
         if self.end and time.monotonic() > self.end:
             raise TimeoutError("the head of an answer takes too long")
         read: int = self._source.readinto(buffer)
@@ -54,7 +56,7 @@ class _BoundedReader(io.BufferedReader):
         self._timed, self._seconds, self._count = _Timed(source), seconds, 0
         super().__init__(self._timed)
 
-    def readline(self, size: "int | None" = -1, /) -> bytes:
+    def readline(self, size: int | None = -1, /) -> bytes:
         """Return a line. Raises HTTPException, TimeoutError."""
         self._count += 1
         if self._count > _MOST:
@@ -62,7 +64,7 @@ class _BoundedReader(io.BufferedReader):
         self._timed.end = self._timed.end or time.monotonic() + self._seconds
         return super().readline(-1 if size is None else size)
 
-    def read(self, size: "int | None" = -1, /) -> bytes:
+    def read(self, size: int | None = -1, /) -> bytes:
         """Return content."""
         self._content()
         return super().read(-1 if size is None else size)
@@ -72,7 +74,7 @@ class _BoundedReader(io.BufferedReader):
         self._content()
         return super().read1(size)
 
-    def readinto(self, buffer: "Buffer", /) -> int:
+    def readinto(self, buffer: Buffer, /) -> int:
         """Read content."""
         self._content()
         return super().readinto(buffer)

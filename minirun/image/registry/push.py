@@ -7,6 +7,8 @@ it only to the registry itself.
 Source: the distribution project's spec, "Push".
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -173,7 +175,7 @@ class _Push:
             raise ImageError(f"{self._client.host}: the registry does not say where to send it")
         return self._client.target(self._url("blobs/uploads/"), place)
 
-    def _put(self, place: str, blob: Descriptor, body: "Upload") -> BaseHTTPResponse:
+    def _put(self, place: str, blob: Descriptor, body: Upload) -> BaseHTTPResponse:
         parts = urlsplit(place)
         query = "&".join(filter(None, [parts.query, urlencode({"digest": blob.digest})]))
         url = parts._replace(query=query, fragment="").geturl()

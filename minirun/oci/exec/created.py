@@ -14,6 +14,8 @@ open again, since the container's command is a program like any other.
 What the real stack does: runc's init is a copy of runc in a sealed memory file; it may be dumpable.
 """
 
+from __future__ import annotations
+
 import _socket  # the C half of socket; the Python half costs 5 ms at import
 import os
 import select
@@ -76,7 +78,7 @@ class NamespaceSender(Extra):
             answer.close()
 
 
-def receive(container: Container) -> "tuple[int, dict[str, int]]":
+def receive(container: Container) -> tuple[int, dict[str, int]]:
     """Ask init; return descriptors of the container's root and, by kind, of its namespaces.
 
     Raises StateError if init does not answer, OSError.

@@ -16,6 +16,8 @@ and not the log: it sends its events through one of the pipes. It is not dumpabl
 What the real stack does: runc's `init` is not dumpable, and drops its privileges once it is inside.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import select
@@ -63,7 +65,7 @@ class EntryDescriptors(Record):
 
     root: int
     """Of the container's root directory."""
-    namespaces: "tuple[tuple[int, int], ...]"
+    namespaces: tuple[tuple[int, int], ...]
     """For setns(2), in this order: a descriptor, and the kinds (CLONE_NEW*) that it is for."""
 
 
@@ -145,7 +147,7 @@ def _joiner(
     channel: handshake.Channel,
     *,
     inside: bool,
-) -> "NoReturn":
+) -> NoReturn:
     """In the joiner: enter cgroup and namespaces, make the command's process, report its pid, exit.
 
     `inside`: it was cloned into the container's cgroup of cgroup2.
@@ -177,7 +179,7 @@ def _joiner(
 
 
 def _make_sibling(
-    container: Container, sets: caps.Sets, channel: handshake.Channel, memfd: int, ends: "set[int]"
+    container: Container, sets: caps.Sets, channel: handshake.Channel, memfd: int, ends: set[int]
 ) -> None:
     """In the joiner: make the command's process, and report its pid to the caller and to itself."""
     outside, name = os.pipe2(os.O_CLOEXEC)
@@ -206,7 +208,7 @@ def _enter(container: Container, config: Config, way: EntryDescriptors) -> None:
         mounts.chroot(".", why="where pivot_root will lead to, or chroot has led")
 
 
-def _prepare(container: Container, config: Config, console: Console) -> "tuple[caps.Sets, int]":
+def _prepare(container: Container, config: Config, console: Console) -> tuple[caps.Sets, int]:
     """Set what a child inherits: streams, privileges.
 
     Return the capabilities that it is granted, and the trampoline. Raises OSError, MinirunError.
@@ -240,7 +242,7 @@ def _command(
     memfd: int,
     *,
     filtered: bool,
-) -> "NoReturn":
+) -> NoReturn:
     """In the command's process, which the container sees: the last steps."""
     config = container.config
     try:

@@ -8,6 +8,8 @@ if it is installed without no_new_privs, needs CAP_SYS_ADMIN; a real-time policy
 not inherit, needs CAP_SYS_NICE.
 """
 
+from __future__ import annotations
+
 from minirun.core.kernel import files, libc, namespaces, process
 from minirun.core.process import caps, privileges
 from minirun.oci.exec import verdict
@@ -27,7 +29,7 @@ _CLONE = (56, 220)
 """Numbers of system calls, on x86_64 and on aarch64."""
 
 
-def drop_outside(container: "Container", sets: caps.Sets) -> None:
+def drop_outside(container: Container, sets: caps.Sets) -> None:
     """Before the child: become the container's user. Raises OSError, MinirunError."""
     privileges.leave_keyring(container)
     process.restore_signals()
@@ -41,7 +43,7 @@ def drop_outside(container: "Container", sets: caps.Sets) -> None:
     privileges.become(container, sets, arrived=arrived, more=_needed(container, sets))
 
 
-def filter_outside(container: "Container", sets: caps.Sets, channel: "Channel") -> bool:
+def filter_outside(container: Container, sets: caps.Sets, channel: Channel) -> bool:
     """Last before the child: install the filter, if it allows the calls that are still to be made.
 
     Return True if it was installed. Raises OSError, MinirunError.
@@ -62,9 +64,7 @@ def filter_outside(container: "Container", sets: caps.Sets, channel: "Channel") 
     return True
 
 
-def drop_inside(
-    container: "Container", sets: caps.Sets, channel: "Channel", *, filtered: bool
-) -> None:
+def drop_inside(container: Container, sets: caps.Sets, channel: Channel, *, filtered: bool) -> None:
     """In the child: the rest; `filtered` is what filter_outside has returned.
 
     Raises OSError, MinirunError.
@@ -77,13 +77,13 @@ def drop_inside(
         sets.drop_rest()
 
 
-def _seccomp(container: "Container") -> "Seccomp | None":
+def _seccomp(container: Container) -> Seccomp | None:
     """Return the container's filter; None if it has none."""
     found: Seccomp | None = container.extras.get(_SECCOMP)  # type: ignore[assignment]
     return found
 
 
-def _needed(container: "Container", sets: caps.Sets) -> int:
+def _needed(container: Container, sets: caps.Sets) -> int:
     """Return the bit mask of the capabilities that are kept until the end: mostly none."""
     needed = []
     seccomp = _seccomp(container)

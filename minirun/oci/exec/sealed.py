@@ -14,6 +14,8 @@ needed, since no process of such a container is root of the host; if it is the u
 in memory takes its place (memfd_create(2), 3 ms), sealed as runc's once was.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import sys
@@ -52,7 +54,7 @@ def _is_sealed(fd: int) -> bool:
         return False
 
 
-def ensure(keep: "tuple[str, ...]" = ()) -> None:
+def ensure(keep: tuple[str, ...] = ()) -> None:
     """Start this program again, read-only and with a clean environment, unless it has been.
 
     `keep` names variables that the new start needs besides minirun's own.
@@ -67,7 +69,7 @@ def ensure(keep: "tuple[str, ...]" = ()) -> None:
     os.execve(_program(), sys.orig_argv, {**env, _MARK: "1"})
 
 
-def _program() -> "str | int":
+def _program() -> str | int:
     """Return this program's executable, read-only for all: a path, or a descriptor.
 
     Raises OSError.

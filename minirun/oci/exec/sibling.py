@@ -1,5 +1,7 @@
 """Two system calls that `exec` alone needs: clone(2) of a sibling, and close_range(2) around."""
 
+from __future__ import annotations
+
 from ctypes import c_ulong
 
 from minirun.core import events
@@ -27,7 +29,7 @@ def clone_sibling(*, why: str = "") -> int:
     return pid
 
 
-def close_all_but(kept: "set[int]") -> None:
+def close_all_but(kept: set[int]) -> None:
     """Close every descriptor from 3 on that is not in `kept`."""
     first = 3
     for fd in sorted(fd for fd in kept if fd >= first):

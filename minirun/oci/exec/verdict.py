@@ -5,6 +5,8 @@ processor, six arguments) and returns an action: seccomp(2). This is that machin
 libseccomp uses it; at any other instruction the answer is that the call may be refused.
 """
 
+from __future__ import annotations
+
 import os
 import struct
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # linux/audit.h
 _LET_THROUGH = (0x7FFF0000, 0x7FFC0000)  # SECCOMP_RET_ALLOW, SECCOMP_RET_LOG
 _ACTION = 0xFFFF0000
-_JUMPS: "dict[int, Callable[[int, int], bool]]" = {
+_JUMPS: dict[int, Callable[[int, int], bool]] = {
     0x15: lambda value, k: value == k,
     0x25: lambda value, k: value > k,
     0x35: lambda value, k: value >= k,

@@ -1,5 +1,7 @@
 """Stage 1, init's half: everything that config.json's `mounts` lists, in the order of the list."""
 
+from __future__ import annotations
+
 import os
 
 from minirun.common import operations
@@ -48,23 +50,23 @@ class Mounts(Extra):
 
             self.bind = binds.mount
 
-    def from_outside(self, init: "Init") -> None:
+    def from_outside(self, init: Init) -> None:
         """Close the runtime's copies of the sources."""
         if self.sources:
             self.sources.close()
 
-    def mounts(self) -> "Plan":
+    def mounts(self) -> Plan:
         """Return an operation for each entry."""
         return tuple(self._mount(row, f"mounts[{n}]") for n, row in enumerate(self.rows))
 
-    def _mount(self, row: "dict[str, Any]", where: str) -> "Operation":
+    def _mount(self, row: dict[str, Any], where: str) -> Operation:
         if row.get("type") not in _CGROUPS:
             mount = self.bind if self.bind and nodes.is_bind(row) else rows.mount
             return ListedMount(self.config, row, where, self.sources, mount)
         view = self.container.cgroup.mounts_for_container()
         return CgroupMounts(row, where, view, self.config.new_namespace("cgroup"))
 
-    def hide(self) -> "Plan":
+    def hide(self) -> Plan:
         """Return what makes /dev and each tmpfs read-only, which had to be filled first."""
         late = ("tmpfs", *_CGROUPS)
         return tuple(
@@ -78,10 +80,10 @@ class ListedMount(Record):
     """One entry of `mounts`; `sources`: what the runtime has prepared for unusual ones."""
 
     config: Config
-    row: "dict[str, Any]"
+    row: dict[str, Any]
     where: str
-    sources: "MountSources | None"
-    mount: "MountFunction"
+    sources: MountSources | None
+    mount: MountFunction
     """The function that mounts it: of rows for a new file system, of binds for a bind mount."""
 
     def describe(self) -> str:
@@ -111,16 +113,16 @@ class ReadOnly(Record):
         rows.change(root, self.path, options.parse(["ro"]))
 
 
-def _is_read_only(row: "dict[str, Any]") -> bool:
+def _is_read_only(row: dict[str, Any]) -> bool:
     return bool(options.parse(row.get("options") or []).flags & mounts.MS_RDONLY)
 
 
 class CgroupMounts(Record):
     """An entry of type cgroup: the container's view of its cgroups, in a `new` namespace or not."""
 
-    row: "dict[str, Any]"
+    row: dict[str, Any]
     where: str
-    view: "ContainerMounts"
+    view: ContainerMounts
     new: bool
 
     def describe(self) -> str:
@@ -143,7 +145,7 @@ class CgroupMounts(Record):
             operations.Bind(source, path, flags & _ATTRIBUTES, recursive=False).execute(root)
 
 
-def _as_shell(row: "dict[str, Any]") -> str:
+def _as_shell(row: dict[str, Any]) -> str:
     """Return an entry of `mounts` as a command line of mount(8)."""
     kind, words = row.get("type") or "none", ",".join(row.get("options") or ())
     start = "mount" if nodes.is_bind(row) else f"mount -t {kind}"
@@ -158,12 +160,12 @@ def _is_another_user(config: Config) -> bool:
     return not any(row["containerID"] == row["hostID"] == 0 for row in maps)
 
 
-def _is_unusual(row: "dict[str, Any]") -> bool:
+def _is_unusual(row: dict[str, Any]) -> bool:
     """Return True if a mount needs something that only the runtime can prepare, on the host."""
     return "uidMappings" in row or not _UNUSUAL_WORDS.isdisjoint(row.get("options") or ())
 
 
-def _cgroup_plan(path: str, flags: int, view: "ContainerMounts", *, new: bool) -> "Plan":
+def _cgroup_plan(path: str, flags: int, view: ContainerMounts, *, new: bool) -> Plan:
     """One cgroup2; or a tmpfs with a mount for each hierarchy, and links for joint controllers.
 
     With a cgroup namespace of the host (not `new`), only the container's own cgroup of a version 1

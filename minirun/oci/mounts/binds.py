@@ -7,6 +7,8 @@ file system, and a bind mount, which makes none, passes them over.
 Imported only if config.json lists one: -v, a volume of the image, most bundles of an engine.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.common import operations
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def mount(
-    config: Config, root: Root, row: "dict[str, Any]", where: str, sources: "MountSources | None"
+    config: Config, root: Root, row: dict[str, Any], where: str, sources: MountSources | None
 ) -> None:
     """Bind what an entry names. `sources` holds what the runtime has prepared for unusual entries.
 
@@ -63,7 +65,7 @@ def _below(root: Root, path: str, where: str) -> int:
         raise ConfigError(f"{text}, and has a file there", "-v /host/path:PATH instead") from None
 
 
-def source_of(config: Config, row: "dict[str, Any]", where: str) -> str:
+def source_of(config: Config, row: dict[str, Any], where: str) -> str:
     """Return the path on the host that an entry binds. Raises ConfigError if it cannot be found."""
     source: str = row.get("source") or ""
     if not source.startswith("/"):

@@ -5,6 +5,8 @@ container's own /dev/null, checked to be the device 1:3 and not a link of the im
 (CVE-2025-31133).
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -31,7 +33,7 @@ class Hide(Extra):
         super().__init__(container)
         self.covers = Covers()
 
-    def hide(self) -> "Plan":
+    def hide(self) -> Plan:
         """Return what is made read-only, what is hidden, and whether / is read-only."""
         readonly = (ReadOnlyPath(*row) for row in _paths(self.config, "readonlyPaths"))
         masked = (MaskedPath(*row, self.covers) for row in _paths(self.config, "maskedPaths"))
@@ -43,7 +45,7 @@ class Hide(Extra):
         self.covers.close()
 
 
-def _paths(config: Config, name: str) -> "list[tuple[str, str]]":
+def _paths(config: Config, name: str) -> list[tuple[str, str]]:
     """Return the paths of a list of config.json, each once, and where each is listed."""
     places: dict[str, str] = {}
     for index, path in enumerate(config.linux.get(name) or ()):
@@ -83,7 +85,7 @@ class MaskedPath(Record):
 
     path: str
     where: str
-    covers: "Covers"
+    covers: Covers
 
     def describe(self) -> str:
         """Return it as a shell would say it."""

@@ -10,6 +10,8 @@ rslave before, and leaves its own behind (its issue 2095). minirun changes no mo
 made.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.common import mountinfo
@@ -57,7 +59,7 @@ class HostNamespace(Extra):
         return True
 
 
-def unmount(noted: "dict[str, Any]") -> None:
+def unmount(noted: dict[str, Any]) -> None:
     """Unmount what :meth:`HostNamespace.clone` has noted, and what lies on it.
 
     Raises StateError if something else lies over it, OSError.
@@ -74,7 +76,7 @@ def unmount(noted: "dict[str, Any]") -> None:
             os.close(fd)
 
 
-def _open_top(listed: "dict[int, mountinfo.Mount]", noted: "dict[str, Any]") -> int:
+def _open_top(listed: dict[int, mountinfo.Mount], noted: dict[str, Any]) -> int:
     """Open the container's mount that lies on top. Raises StateError if another's does, OSError."""
     place = listed[noted["id"]].mount_point  # where it is by now: a folder can be renamed
     try:
@@ -89,13 +91,13 @@ def _open_top(listed: "dict[int, mountinfo.Mount]", noted: "dict[str, Any]") -> 
     raise StateError(text, "umount that, then delete the container again")
 
 
-def _directory(fd: int) -> "list[int]":
+def _directory(fd: int) -> list[int]:
     """Return what a directory is known by, under whatever name: device and inode."""
     found = os.fstat(fd)
     return [found.st_dev, found.st_ino]
 
 
-def _lies_on(listed: "dict[int, mountinfo.Mount]", mount_id: int, below: int) -> bool:
+def _lies_on(listed: dict[int, mountinfo.Mount], mount_id: int, below: int) -> bool:
     """Return True if a mount is `below`, or mounted somewhere on it."""
     while mount_id in listed and mount_id != below:
         parent = listed[mount_id].parent

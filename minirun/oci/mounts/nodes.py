@@ -6,6 +6,8 @@ devices are in every container: without a mount at /dev they are made in the roo
 and stay there, as with runc and crun.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from itertools import chain
@@ -40,7 +42,7 @@ LINKS = (
 class Nodes(Extra):
     """The device nodes of one container."""
 
-    def nodes(self) -> "Plan":
+    def nodes(self) -> Plan:
         """Return how to make linux.devices, the default devices and the links.
 
         None of them if the host's /dev is bound there, or they would be made on the host.
@@ -56,37 +58,37 @@ class Nodes(Extra):
         links = [operations.Symlink(target, path) for target, path in LINKS]
         if not any(map(is_bind, rows)):
             return (*devices, *links)
-        roots: "list[OwnRoot]" = []
+        roots: list[OwnRoot] = []
         return tuple(
             [Guarded(device, roots) for device in devices]
             + [Guarded(link, roots) for link in links]
         )
 
 
-def is_volume(config: Config, row: "dict[str, Any]") -> bool:
+def is_volume(config: Config, row: dict[str, Any]) -> bool:
     """Return True for the bind mount of a volume that the image declares; `run IMAGE` has them."""
     source = row.get("source") or ""
     return source.startswith(f"{places.VOLUMES}/") and bool(config.choices.layers)
 
 
-def volumes(config: Config) -> "list[str]":
+def volumes(config: Config) -> list[str]:
     """Return the directories of an image's volumes, relative to the container's own."""
     return [row["source"] for row in config.raw.get("mounts") or () if is_volume(config, row)]
 
 
-def is_at_dev(row: "dict[str, Any]") -> bool:
+def is_at_dev(row: dict[str, Any]) -> bool:
     """Return True if an entry of `mounts` lies at /dev, also by way of "..": /dev/, /x/../dev."""
     destination: str = row["destination"]
     return os.path.normpath(destination).lstrip("/") == "dev"
 
 
-def is_bind(row: "dict[str, Any]") -> bool:
+def is_bind(row: dict[str, Any]) -> bool:
     """Return True if an entry of `mounts` mounts a file or directory of the host."""
     words = row.get("options") or ()
     return row.get("type") == "bind" or "bind" in words or "rbind" in words
 
 
-def _node(row: "dict[str, Any]") -> operations.MakeNode:
+def _node(row: dict[str, Any]) -> operations.MakeNode:
     kind = "c" if row["type"] == "u" else row["type"]
     mode = row.get("fileMode")
     return operations.MakeNode(
@@ -123,8 +125,8 @@ class MakeOrBindNode(Record):
 class Guarded(Record):
     """A node or a link that is not made in a folder of the host, which a link may lead to."""
 
-    operation: "MakeOrBindNode | operations.Symlink"
-    roots: "list[OwnRoot]"
+    operation: MakeOrBindNode | operations.Symlink
+    roots: list[OwnRoot]
     """The container's root, once for all: filled by the first one, when all is mounted."""
 
     def describe(self) -> str:

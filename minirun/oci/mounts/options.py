@@ -6,10 +6,12 @@ belongs to the file system and is passed on as data.
 Source: runtime-spec, config.md, "Linux mount options".
 """
 
+from __future__ import annotations
+
 from minirun.core.kernel import mounts as m
 from minirun.core.record import Record
 
-FLAGS: "dict[str, tuple[int, int]]" = {  # word: (flags to set, flags to clear)
+FLAGS: dict[str, tuple[int, int]] = {  # word: (flags to set, flags to clear)
     "defaults": (0, 0), "async": (0, m.MS_SYNCHRONOUS), "atime": (0, m.MS_NOATIME),
     "dev": (0, m.MS_NODEV), "diratime": (0, m.MS_NODIRATIME), "dirsync": (m.MS_DIRSYNC, 0),
     "exec": (0, m.MS_NOEXEC), "iversion": (m.MS_I_VERSION, 0), "lazytime": (m.MS_LAZYTIME, 0),
@@ -29,7 +31,7 @@ PROPAGATION = {
     "rslave": m.MS_SLAVE | m.MS_REC, "shared": m.MS_SHARED, "rshared": m.MS_SHARED | m.MS_REC,
     "unbindable": m.MS_UNBINDABLE, "runbindable": m.MS_UNBINDABLE | m.MS_REC,
 }  # fmt: skip
-ATTRIBUTES: "dict[str, tuple[int, int]]" = {  # word without its r: (set, clear)
+ATTRIBUTES: dict[str, tuple[int, int]] = {  # word without its r: (set, clear)
     "ro": (m.MOUNT_ATTR_RDONLY, 0), "rw": (0, m.MOUNT_ATTR_RDONLY),
     "nosuid": (m.MOUNT_ATTR_NOSUID, 0), "suid": (0, m.MOUNT_ATTR_NOSUID),
     "nodev": (m.MOUNT_ATTR_NODEV, 0), "dev": (0, m.MOUNT_ATTR_NODEV),
@@ -51,7 +53,7 @@ class MountOptions(Record):
     """
 
     flags: int
-    propagation: "tuple[int, ...]"
+    propagation: tuple[int, ...]
     """Kinds of propagation, in the order in which they are to be set."""
     set: int
     clear: int
@@ -63,7 +65,7 @@ class MountOptions(Record):
     data: str
 
 
-def parse(words: "list[str]") -> MountOptions:
+def parse(words: list[str]) -> MountOptions:
     """Return what `words` mean; later words win over earlier ones."""
     flags = 0
     id_map = ""
@@ -87,6 +89,6 @@ def parse(words: "list[str]") -> MountOptions:
     )  # fmt: skip
 
 
-def _change(so_far: "tuple[int, int]", word: "tuple[int, int]") -> "tuple[int, int]":
+def _change(so_far: tuple[int, int], word: tuple[int, int]) -> tuple[int, int]:
     (on, off), (more, less) = so_far, word
     return on & ~less | more, off & ~more | less

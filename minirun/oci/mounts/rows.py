@@ -10,6 +10,8 @@ a write go elsewhere (CVE-2019-16884, CVE-2025-52881), one over /proc/1 lies to 
 in a few files; they are mounted over the kernel's.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.common import operations
@@ -39,7 +41,7 @@ class MountPoints(Root):
     is checked by its descriptor, which is the one that is mounted on or made in.
     """
 
-    def __init__(self, root: Root, row: "dict[str, Any]", where: str) -> None:
+    def __init__(self, root: Root, row: dict[str, Any], where: str) -> None:
         """`row` is an entry of config.json's `mounts`, and `where` its path in config.json."""
         super().__init__(root.fd)
         self._where = where
@@ -78,7 +80,7 @@ def _path_of(fd: int) -> str:
 
 
 def mount(
-    config: Config, root: Root, row: "dict[str, Any]", where: str, sources: "MountSources | None"
+    config: Config, root: Root, row: dict[str, Any], where: str, sources: MountSources | None
 ) -> None:
     """Mount a new file system. `sources` holds what the runtime has prepared for unusual entries.
 

@@ -14,6 +14,8 @@ the same; it opens every source of a container with a user namespace in the runt
 if config.json asks for one of the words, or has a user namespace.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -73,7 +75,7 @@ class MountSources:
             os.close(self.trees.popitem()[1])
 
 
-def _tree(config: Config, row: "dict[str, Any]", wanted: options.MountOptions, where: str) -> int:
+def _tree(config: Config, row: dict[str, Any], wanted: options.MountOptions, where: str) -> int:
     if not nodes.is_bind(row):
         raise ConfigError(f"config.json: {where}: only a bind mount can be id-mapped")
     source = binds.source_of(config, row, where)
@@ -125,7 +127,7 @@ def _is_open(path: str) -> bool:
     return True
 
 
-def _user_namespace(config: Config, row: "dict[str, Any]", where: str) -> int:
+def _user_namespace(config: Config, row: dict[str, Any], where: str) -> int:
     """Return a descriptor of a user namespace with the mappings of an entry, or the container's."""
     maps = row.get("uidMappings") or [], row.get("gidMappings") or []
     if maps[0]:
@@ -139,7 +141,7 @@ def _user_namespace(config: Config, row: "dict[str, Any]", where: str) -> int:
     return _make((config.linux["uidMappings"], config.linux["gidMappings"]))
 
 
-def _make(maps: "Maps") -> int:
+def _make(maps: Maps) -> int:
     """Return a descriptor of a new user namespace, which ends with its last descriptor."""
     wait, live = os.pipe2(os.O_CLOEXEC)
     why = "a user namespace, for its id maps alone"

@@ -14,6 +14,8 @@ What the spec says: runtime-spec, config-linux.md, "Namespaces": a path that is 
 type is an error. What the real stack does: runc's C code, nsenter, does the same in the same order.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 
@@ -33,7 +35,7 @@ _LEAVE_IT_OUT = "leave the namespace of type mount out, if the host's mounts are
 class NamedNamespaces(Extra):
     """linux.namespaces with a path, and linux.timeOffsets, of one container."""
 
-    def clone(self, flags: int) -> "tuple[int, int]":
+    def clone(self, flags: int) -> tuple[int, int]:
         """Make init, by a helper, in the namespaces of config.json, and in new ones as of `flags`.
 
         Returns (pid, pidfd) in the runtime, (0, -1) in init.
@@ -60,7 +62,7 @@ class NamedNamespaces(Extra):
         return init, os.pidfd_open(init)
 
 
-def _open(config: Config) -> "dict[str, int]":
+def _open(config: Config) -> dict[str, int]:
     """Open the namespaces that have a path; the user namespace last. Raises ConfigError."""
     opened: dict[str, int] = {}
     rows = config.linux.get("namespaces") or []
@@ -82,7 +84,7 @@ def _open(config: Config) -> "dict[str, int]":
     return opened
 
 
-def _helper(container: Container, opened: "dict[str, int]", flags: int, channel: Channel) -> None:
+def _helper(container: Container, opened: dict[str, int], flags: int, channel: Channel) -> None:
     """In the helper: enter, make init, tell its pid, exit. Returns only in init."""
     try:
         events.become("runtime", os.getpid())
@@ -109,7 +111,7 @@ def _helper(container: Container, opened: "dict[str, int]", flags: int, channel:
     os._exit(1)
 
 
-def _join(container: Container, opened: "dict[str, int]") -> None:
+def _join(container: Container, opened: dict[str, int]) -> None:
     """Enter the namespaces; learn whether setgroups(2) is denied there. Raises OSError."""
     todo = list(opened)
     for is_last in (False, True):

@@ -8,6 +8,8 @@ something is denied to. Further ids an administrator grants in /etc/subuid and /
 What the real stack does: runc, crun and podman the same. Imported only for such a user.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -30,7 +32,7 @@ _FALLBACK_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 _MOST_BYTES = 1 << 20
 
 
-def write_id_map(pid: int, name: str, rows: "list[dict[str, int]]") -> None:
+def write_id_map(pid: int, name: str, rows: list[dict[str, int]]) -> None:
     """Write uid_map or gid_map of a process in a new user namespace: user_namespaces(7).
 
     `rows` are as in config.json. Raises OSError.
@@ -44,29 +46,29 @@ def write_id_map(pid: int, name: str, rows: "list[dict[str, int]]") -> None:
         raise
 
 
-def own_ids() -> "dict[str, int]":
+def own_ids() -> dict[str, int]:
     """Return the caller's own user and group id, by the name of the map."""
     return {"uid_map": os.geteuid(), "gid_map": os.getegid()}
 
 
-def is_one(rows: "IdMapRows", name: str) -> bool:
+def is_one(rows: IdMapRows, name: str) -> bool:
     """Return True if a map is the one line that its maker may write without a privilege."""
     return len(rows) == 1 and rows[0]["size"] == 1 and rows[0]["hostID"] == own_ids()[name]
 
 
-def read(pid: "int | str", name: str) -> "IdMapRows":
+def read(pid: int | str, name: str) -> IdMapRows:
     """Return an id map as config.json would have it. Raises OSError."""
     rows = [line.split() for line in state.read_text(f"/proc/{pid}/{name}").splitlines()]
     keys = ("containerID", "hostID", "size")
     return [dict(zip(keys, map(int, row), strict=True)) for row in rows]
 
 
-def denies_groups(pid: "int | str") -> bool:
+def denies_groups(pid: int | str) -> bool:
     """Return True if setgroups(2) is denied in a process's user namespace. Raises OSError."""
     return state.read_text(f"/proc/{pid}/setgroups").startswith("deny")
 
 
-def host_id(rows: "IdMapRows", number: int) -> "int | None":
+def host_id(rows: IdMapRows, number: int) -> int | None:
     """Return the host's id for an id in the container; None if it has none."""
     for row in rows:
         if row["containerID"] <= number < row["containerID"] + row["size"]:
@@ -74,7 +76,7 @@ def host_id(rows: "IdMapRows", number: int) -> "int | None":
     return None
 
 
-def give_pipes(pid: int, config: "Config", console: "Console") -> None:
+def give_pipes(pid: int, config: Config, console: Console) -> None:
     """Make the command's user the owner of the pipes among its streams; `pid` is in its namespace.
 
     init can give away only what belongs to an id that its user namespace knows, and the caller's
@@ -87,7 +89,7 @@ def give_pipes(pid: int, config: "Config", console: "Console") -> None:
             os.fchown(fd, owner, -1)
 
 
-def write(pid: int, linux: "dict[str, Any]") -> None:
+def write(pid: int, linux: dict[str, Any]) -> None:
     """Write both maps of the new user namespace that process `pid` is in.
 
     Raises MinirunError with what newuidmap says, OSError.
@@ -102,7 +104,7 @@ def write(pid: int, linux: "dict[str, Any]") -> None:
             _ask(pid, name, rows)
 
 
-def _ask(pid: int, name: str, rows: "IdMapRows") -> None:
+def _ask(pid: int, name: str, rows: IdMapRows) -> None:
     """Have newuidmap or newgidmap write a map. Raises MinirunError with its words."""
     program = find_program(name)
     if not program:
@@ -144,7 +146,7 @@ def lacking(name: str) -> ConfigError:
     return ConfigError(f"config.json: linux.{_KEYS[name]}: {what}", "apt-get install uidmap")
 
 
-def default() -> "tuple[IdMapRows, IdMapRows]":
+def default() -> tuple[IdMapRows, IdMapRows]:
     """Return the maps that a container gets if none are asked for: 0 is the caller.
 
     The ids that are granted to the caller follow, from 1 on; none if the programs are missing,
@@ -161,12 +163,12 @@ def default() -> "tuple[IdMapRows, IdMapRows]":
     return uids, gids
 
 
-def whole(name: str) -> "IdMapRows":
+def whole(name: str) -> IdMapRows:
     """Return the map that gives every id of this user namespace to one below it, as it is."""
     return [{**row, "hostID": row["containerID"]} for row in read("self", name)]
 
 
-def _line_up(ranges: "list[tuple[int, int]]") -> "IdMapRows":
+def _line_up(ranges: list[tuple[int, int]]) -> IdMapRows:
     """Return a map in which ranges of the host's ids follow one another, from 0 on."""
     rows, first = [], 0
     for start, size in ranges:
@@ -175,7 +177,7 @@ def _line_up(ranges: "list[tuple[int, int]]") -> "IdMapRows":
     return rows
 
 
-def granted(name: str) -> "list[tuple[int, int]]":
+def granted(name: str) -> list[tuple[int, int]]:
     """Return the ranges (first id, how many) that /etc/subuid or /etc/subgid grants the caller.
 
     A line is NAME:FIRST:COUNT, with the user's name or number, in both files. Lines that are
@@ -194,7 +196,7 @@ def _number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 11 and int(text) > 0
 
 
-def _lines(path: str, fields: int) -> "list[list[str]]":
+def _lines(path: str, fields: int) -> list[list[str]]:
     try:
         with open(path, "rb") as file:
             text = file.read(_MOST_BYTES).decode(errors="surrogateescape")

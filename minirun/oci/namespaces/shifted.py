@@ -8,6 +8,8 @@ A copy belongs to one container and goes with it. Its source is a layer of the s
 root writes and which does not change, so plain paths are safe here.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 import struct
@@ -32,8 +34,8 @@ _NO_ID = 65534
 class Owners(Record):
     """The id maps of a user namespace, as rows of config.json."""
 
-    uids: "idmap.IdMapRows"
-    gids: "idmap.IdMapRows"
+    uids: idmap.IdMapRows
+    gids: idmap.IdMapRows
 
     def user(self, number: int) -> int:
         """Return the host's user for one of the container."""

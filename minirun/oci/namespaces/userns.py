@@ -11,6 +11,8 @@ A runtime without privileges (minirun.engines.rootless) has its own maps written
 files: they are the container's root's, since the container's 0 is the user.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import directories, events, places
@@ -34,7 +36,7 @@ _NO_ID_MAPS = (22, 38, 95)
 class IdMaps(Extra):
     """The user namespace of one container, a new one or one with a path."""
 
-    def from_outside(self, init: "Init") -> None:
+    def from_outside(self, init: Init) -> None:
         """Write init's id maps and prepare the layers. Raises OSError, MinirunError."""
         container, linux, pid = self.container, self.config.linux, init.pid
         if not self.config.new_namespace("user"):
@@ -73,7 +75,7 @@ class IdMaps(Extra):
             namespaces.unshare(namespaces.FLAGS["ipc"], why=why)
 
 
-def owner_of_root(uids: "idmap.IdMapRows", gids: "idmap.IdMapRows") -> "tuple[int, int]":
+def owner_of_root(uids: idmap.IdMapRows, gids: idmap.IdMapRows) -> tuple[int, int]:
     """Return the host's ids of the container's root. Raises MinirunError if it has none."""
     uid, gid = (idmap.host_id(rows, 0) for rows in (uids, gids))
     if uid is None or gid is None:

@@ -9,6 +9,8 @@ the container's user; with it, as late as can be, so that init's own calls hardl
 A filter with a listener cannot be that late: `start` takes no listener.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import jsonlite, places, state
@@ -38,7 +40,7 @@ def compiled(container: Container) -> Extra:
 class Seccomp(Extra):
     """The filter of one container, and when it is installed."""
 
-    filter: "Filter"
+    filter: Filter
     """Compiled; in the runtime and in init it is there as soon as the root filesystem is."""
 
     def __init__(self, container: Container) -> None:
@@ -54,7 +56,7 @@ class Seccomp(Extra):
         else:
             self.filter = profile.load(self.config.linux["seccomp"], self.name)
 
-    def from_outside(self, init: "Init") -> None:
+    def from_outside(self, init: Init) -> None:
         """Compile it, for init and for each `exec`. Raises ConfigError, OSError."""
         if self.rules:
             self.filter = self.rules.compile()
@@ -67,13 +69,13 @@ class Seccomp(Extra):
             os.close(self.memfd)
             state.write(f"{self.container.directory}/{places.SECCOMP}", text)
 
-    def before_pivot(self, root: "Root") -> None:
+    def before_pivot(self, root: Root) -> None:
         """Take what the runtime has compiled by now."""
         if self.rules:
             self.filter = self._read(os.pread(self.memfd, os.fstat(self.memfd).st_size, 0).decode())
             os.close(self.memfd)
 
-    def _kept(self) -> "Filter | None":
+    def _kept(self) -> Filter | None:
         """Return the filter as init has it; None if there is none, or it is an older minirun's."""
         try:
             return self._read(state.read_text(f"{self.container.directory}/{places.SECCOMP}"))
@@ -82,23 +84,23 @@ class Seccomp(Extra):
         except (ValueError, KeyError, TypeError):
             raise StateError(f"{places.SECCOMP} of {self.container.id} is damaged") from None
 
-    def _read(self, text: str) -> "Filter":
+    def _read(self, text: str) -> Filter:
         row = jsonlite.loads(text)
         listener = profile.listener(self.config.linux["seccomp"])
         bpf, flags, allowed = bytes.fromhex(row["bpf"]), int(row["flags"]), int(row["allowed"])
         return profile.Filter(bpf, flags, allowed, self.name, listener)
 
-    def receive(self, channel: "Channel", pid: int, pidfd: int, status: str) -> None:
+    def receive(self, channel: Channel, pid: int, pidfd: int, status: str) -> None:
         """Pass on the listener, if there is one. Raises MinirunError, OSError."""
         if self.filter.listener:
             self.filter.listener.receive(self.container, channel, pid, pidfd, status)
 
-    def before_user(self, channel: "Channel") -> None:
+    def before_user(self, channel: Channel) -> None:
         """Install it, if the kernel wants CAP_SYS_ADMIN for that. Raises MinirunError, OSError."""
         if not self.late:
             self.install(channel)
 
-    def after_user(self, channel: "Channel") -> None:
+    def after_user(self, channel: Channel) -> None:
         """Install it, if it has a listener. Raises MinirunError, OSError."""
         if self.late and self.filter.listener:
             self.install(channel)
@@ -108,7 +110,7 @@ class Seccomp(Extra):
         if self.late and not self.filter.listener:
             compiler.install(self.filter.bpf, self.filter.flags, why=str(self.filter))
 
-    def install(self, channel: "Channel") -> None:
+    def install(self, channel: Channel) -> None:
         """Install it; hand its listener, a descriptor, to the runtime, and wait until it has it.
 
         Raises OSError, MinirunError.

@@ -5,6 +5,8 @@ calls on three processors needs their numbers, and care: libseccomp(3) has both.
 It is opened here directly: its Python wrappers search for it by running ldconfig, twice.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 from ctypes import c_char_p, c_int, c_uint, c_uint64, c_void_p
@@ -110,14 +112,14 @@ class Compiler:
             self._architectures.append(token)
         return bool(token)
 
-    def newest(self, calls: "Sequence[str]") -> "dict[int, int]":
+    def newest(self, calls: Sequence[str]) -> dict[int, int]:
         """Return the highest number among `calls`, per architecture, by its AUDIT_ARCH_* token."""
         raw = [call.encode() for call in calls]
         numbers = {t: [self._call_on(t, call) for call in raw] for t in self._architectures}
         return {token: max(found) for token, found in numbers.items() if max(found, default=-1) > 0}
 
     def add_rule(
-        self, action: int, call: str, conditions: "Sequence[tuple[int, int, int, int]]" = ()
+        self, action: int, call: str, conditions: Sequence[tuple[int, int, int, int]] = ()
     ) -> None:
         """Add a rule for a call: (argument's index, operator, value, value two) must all hold.
 
@@ -143,7 +145,7 @@ class Compiler:
             self._release(self._filter)
 
 
-def _function(library: "Any", name: str, result: "Any", *argtypes: "Any") -> "Any":
+def _function(library: Any, name: str, result: Any, *argtypes: Any) -> Any:
     function = library[name]
     function.restype, function.argtypes = result, argtypes
     return function

@@ -37,6 +37,8 @@ A file may also hold linux.seccomp as config.json has it.
 What the real stack does: dockerd and podman decide the same before they write config.json.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import jsonlite, state
@@ -58,7 +60,7 @@ _WHOLE = ("defaultErrnoRet", "flags", "listenerPath", "listenerMetadata")
 _HINT = "docker's format, or linux.seccomp of config.json"
 
 
-def load(path: str, capabilities: "Collection[str]", machine: str = "") -> "dict[str, Any]":
+def load(path: str, capabilities: Collection[str], machine: str = "") -> dict[str, Any]:
     """Return the linux.seccomp that a profile means for a container with these capabilities.
 
     `path` is a file's, or :data:`NAME`; `machine` is as uname -m says it, by default this one.
@@ -87,7 +89,7 @@ def load(path: str, capabilities: "Collection[str]", machine: str = "") -> "dict
     return profile
 
 
-def _architectures(found: "dict[str, Any]", native: str, where: str) -> "list[str]":
+def _architectures(found: dict[str, Any], native: str, where: str) -> list[str]:
     """Return the architectures: as listed, or those that archMap has for this machine."""
     if found.get("architectures") and found.get("archMap"):
         text = "both architectures and archMap are specified"
@@ -100,7 +102,7 @@ def _architectures(found: "dict[str, Any]", native: str, where: str) -> "list[st
     return []
 
 
-def _entry(row: "dict[str, Any]", where: str) -> "dict[str, Any]":
+def _entry(row: dict[str, Any], where: str) -> dict[str, Any]:
     """Return an entry in the spec's form. Raises UsageError."""
     if row.get("name") and row.get("names"):
         raise UsageError(f"{where}: both name and names are specified", "one of them is enough")
@@ -110,7 +112,7 @@ def _entry(row: "dict[str, Any]", where: str) -> "dict[str, Any]":
 
 
 def _counts(
-    row: "dict[str, Any]", capabilities: "Collection[str]", machine: str, kernel: str, where: str
+    row: dict[str, Any], capabilities: Collection[str], machine: str, kernel: str, where: str
 ) -> bool:
     """Return True if an entry's includes and excludes let it count here. Raises UsageError."""
     wanted, unwanted = _filter(row, "includes", where), _filter(row, "excludes", where)
@@ -128,7 +130,7 @@ def _counts(
     return not (most and _version(kernel, where) >= _version(most, where))
 
 
-def _filter(row: "dict[str, Any]", key: str, where: str) -> "dict[str, Any]":
+def _filter(row: dict[str, Any], key: str, where: str) -> dict[str, Any]:
     value = row.get(key) or {}
     lists = (value.get(name) or [] for name in ("arches", "caps")) if type(value) is dict else ()
     if type(value) is not dict or not all(type(each) is list for each in lists):
@@ -136,7 +138,7 @@ def _filter(row: "dict[str, Any]", key: str, where: str) -> "dict[str, Any]":
     return value
 
 
-def _version(text: object, where: str) -> "tuple[int, int]":
+def _version(text: object, where: str) -> tuple[int, int]:
     """Return the first two numbers of a kernel's version: 4.8, 6.1.0-13-amd64."""
     major, _, rest = str(text).partition(".")
     minor = rest.partition(".")[0].partition("-")[0]
@@ -145,7 +147,7 @@ def _version(text: object, where: str) -> "tuple[int, int]":
     return int(major), int(minor)
 
 
-def _objects(found: "dict[str, Any]", key: str, where: str) -> "list[dict[str, Any]]":
+def _objects(found: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
     rows = found.get(key)
     if rows is None:
         return []

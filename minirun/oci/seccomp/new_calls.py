@@ -16,6 +16,8 @@ classic BPF before libseccomp's program; here they are, for one architecture:
     ret #ERRNO | ENOSYS
 """
 
+from __future__ import annotations
+
 import struct
 
 TYPE_CHECKING = False
@@ -28,7 +30,7 @@ _ENOSYS = 0x00050000 | 38
 _X86_64, _X32, _X32_BIT = 0xC000003E, 0x4000003E, 0x40000000
 
 
-def before(newest: "Mapping[int, int]") -> bytes:
+def before(newest: Mapping[int, int]) -> bytes:
     """Return the instructions for {architecture's token: number of the profile's newest call}."""
     blocks = [_block(token, number) for token, number in newest.items() if token != _X32]
     left = sum(map(len, blocks))
@@ -43,7 +45,7 @@ def before(newest: "Mapping[int, int]") -> bytes:
     return b"".join(struct.pack("<HBBI", *row) for row in program) if blocks else b""
 
 
-def _block(token: int, newest: int) -> "list[tuple[int, int, int, int]]":
+def _block(token: int, newest: int) -> list[tuple[int, int, int, int]]:
     """Return one architecture's instructions; a jump of -1 leads to libseccomp's program."""
     x32 = [(_JGE, -1, 0, _X32_BIT)] if token == _X86_64 else []
     body = [

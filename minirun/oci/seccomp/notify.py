@@ -13,6 +13,8 @@ What the real stack does: runc does the same, and like here refuses `write` amon
 init needs it to speak of the listener. Imported only if config.json has a listener.
 """
 
+from __future__ import annotations
+
 import os
 from ctypes import c_int, c_uint
 
@@ -76,7 +78,7 @@ class Listener(Record):
             connection.close()
 
 
-def listener(config: "dict[str, Any]", where: str) -> "Listener | None":
+def listener(config: dict[str, Any], where: str) -> Listener | None:
     """Return the program to ask if a rule says SCMP_ACT_NOTIFY, or None. Raises ConfigError."""
     path, metadata = config.get("listenerPath") or "", config.get("listenerMetadata") or ""
     if metadata and not path:

@@ -15,6 +15,8 @@ the profile get ENOSYS, as with runc: see minirun.oci.seccomp.new_calls.
 SCMP_ACT_NOTIFY passes calls on to a program behind listenerPath: see minirun.oci.seccomp.notify.
 """
 
+from __future__ import annotations
+
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.record import Record
 from minirun.oci.seccomp import compiler as seccomp
@@ -38,7 +40,7 @@ ACTIONS = {
 }
 """linux/seccomp.h, SECCOMP_RET_*. The lower 16 bits of ERRNO and TRACE carry errnoRet."""
 
-_KINDS: "dict[type, str]" = {str: "strings", dict: "objects"}
+_KINDS: dict[type, str] = {str: "strings", dict: "objects"}
 
 _WITH_NUMBER = ("SCMP_ACT_ERRNO", "SCMP_ACT_TRACE")
 _NOTIFY = "SCMP_ACT_NOTIFY"
@@ -73,7 +75,7 @@ class Filter(Record):
     """How many of this machine's calls a rule lets through, be it with some arguments only."""
     name: str
     """Where the profile comes from."""
-    listener: "Listener | None" = None
+    listener: Listener | None = None
     """Who is asked about calls with SCMP_ACT_NOTIFY."""
 
     def __str__(self) -> str:
@@ -84,11 +86,11 @@ class Rules(Record):
     """A profile that is right, and whose rules libseccomp has; half of the work is still to do."""
 
     compiler: seccomp.Compiler
-    knows: "dict[int, int]"
+    knows: dict[int, int]
     """If newer calls get ENOSYS: the highest number that the profile knows, per architecture."""
     flags: int
     name: str
-    listener: "Listener | None"
+    listener: Listener | None
 
     def compile(self) -> Filter:
         """Compile them, once. Raises ConfigError: too many instructions; OSError."""
@@ -105,12 +107,12 @@ class Rules(Record):
         return Filter(bpf, self.flags, len(self.compiler.allowed), self.name, self.listener)
 
 
-def load(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Filter:
+def load(config: dict[str, Any], name: str = OF_BUNDLE) -> Filter:
     """Check and compile linux.seccomp. Raises as :func:`check`, and :meth:`Rules.compile`."""
     return check(config, name).compile()
 
 
-def check(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Rules:
+def check(config: dict[str, Any], name: str = OF_BUNDLE) -> Rules:
     """Check linux.seccomp; `name` says where it comes from.
 
     Raises ConfigError, with the exact path, for what is wrong in it; MinirunError if libseccomp
@@ -137,7 +139,7 @@ def check(config: "dict[str, Any]", name: str = OF_BUNDLE) -> Rules:
     return Rules(compiler, knows, flags, name, found)
 
 
-def _compiler(config: "dict[str, Any]", default: int, where: str) -> seccomp.Compiler:
+def _compiler(config: dict[str, Any], default: int, where: str) -> seccomp.Compiler:
     """Return a compiler for the architectures that config.json names."""
     try:
         compiler = seccomp.Compiler(default)
@@ -152,7 +154,7 @@ def _compiler(config: "dict[str, Any]", default: int, where: str) -> seccomp.Com
     return compiler
 
 
-def listener(config: "dict[str, Any]", where: str = "linux.seccomp") -> "Listener | None":
+def listener(config: dict[str, Any], where: str = "linux.seccomp") -> Listener | None:
     """Return the program that is asked about some system calls; None if there is none.
 
     Raises ConfigError, MinirunError.
@@ -165,7 +167,7 @@ def listener(config: "dict[str, Any]", where: str = "linux.seccomp") -> "Listene
     return notify.listener(config, where)
 
 
-def _add(compiler: seccomp.Compiler, rule: "dict[str, Any]", default: int, where: str) -> None:
+def _add(compiler: seccomp.Compiler, rule: dict[str, Any], default: int, where: str) -> None:
     """Add one entry of linux.seccomp.syscalls; names that are unknown here are skipped."""
     action = _action(rule, "action", "errnoRet", where)
     args = _list(rule, "args", dict, where)
@@ -188,7 +190,7 @@ def _add(compiler: seccomp.Compiler, rule: "dict[str, Any]", default: int, where
             raise ConfigError(f"{where}: {name}: {error.strerror}") from None
 
 
-def _action(config: "dict[str, Any]", key: str, errno_key: str, where: str) -> int:
+def _action(config: dict[str, Any], key: str, errno_key: str, where: str) -> int:
     """Return the action that `key` names, with the number of `errno_key` in it."""
     name = config.get(key)
     value = _lookup(ACTIONS, name, f"{where}.{key}")
@@ -200,7 +202,7 @@ def _action(config: "dict[str, Any]", key: str, errno_key: str, where: str) -> i
     return value | _integer(_EPERM if number is None else number, 0xFFFF, f"{where}.{errno_key}")
 
 
-def _condition(arg: "dict[str, Any]", where: str) -> "tuple[int, int, int, int]":
+def _condition(arg: dict[str, Any], where: str) -> tuple[int, int, int, int]:
     highest = 2**64 - 1
     return (
         _integer(arg.get("index"), 5, f"{where}.index"),
@@ -210,7 +212,7 @@ def _condition(arg: "dict[str, Any]", where: str) -> "tuple[int, int, int, int]"
     )
 
 
-def _list(config: "dict[str, Any]", key: str, kind: type, where: str) -> "list[Any]":
+def _list(config: dict[str, Any], key: str, kind: type, where: str) -> list[Any]:
     """Return the list under `key`, whose members are all of `kind`; empty if there is none."""
     value = config.get(key)
     if value is None:
@@ -220,7 +222,7 @@ def _list(config: "dict[str, Any]", key: str, kind: type, where: str) -> "list[A
     return value
 
 
-def _lookup(table: "dict[str, int]", name: object, where: str) -> int:
+def _lookup(table: dict[str, int], name: object, where: str) -> int:
     if not isinstance(name, str) or name not in table:
         raise ConfigError(f"{where}: {name!r} is none of {', '.join(table)}")
     return table[name]

@@ -8,6 +8,8 @@ What the man pages say: termios(3), pty(7), ioctl_tty(2); signal(7) on SIGWINCH.
 What the real stack does: runc relays in its foreground mode, conmon and containerd's shim else.
 """
 
+from __future__ import annotations
+
 import _signal  # the C half: signal itself imports enum, 3 ms
 import fcntl
 import os
@@ -33,7 +35,7 @@ def set_size(terminal: int, rows: int, columns: int) -> None:
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
 
 
-def get_size(terminal: int) -> "tuple[int, int]":
+def get_size(terminal: int) -> tuple[int, int]:
     """Return (rows, columns) of a terminal. Raises OSError if it is none."""
     rows, columns, _, _ = struct.unpack("4H", fcntl.ioctl(terminal, termios.TIOCGWINSZ, bytes(8)))
     return rows, columns
@@ -51,7 +53,7 @@ def pass_line_feeds(terminal: int) -> None:
 
 def relay(
     master: int, stdin: int, stdout: int, pidfd: int = -1,
-    keep: "Callable[[bytes], None] | None" = None,
+    keep: Callable[[bytes], None] | None = None,
 ) -> None:  # fmt: skip
     """Connect the user's `stdin` and `stdout` with a container's terminal until its end.
 
@@ -89,10 +91,10 @@ class RawMode:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.before: "list[Any]" = []
-        self.handled: "list[int]" = []
+        self.before: list[Any] = []
+        self.handled: list[int] = []
 
-    def __enter__(self) -> "RawMode":
+    def __enter__(self) -> RawMode:
         if os.isatty(self.fd):
             self.before = termios.tcgetattr(self.fd)
             for number in _FATAL:
@@ -115,7 +117,7 @@ class RawMode:
             except termios.error:
                 pass  # the terminal has gone
 
-    def _die(self, number: int, frame: "FrameType | None") -> None:
+    def _die(self, number: int, frame: FrameType | None) -> None:
         self._restore()
         _signal.signal(number, _signal.SIG_DFL)
         os.kill(os.getpid(), number)
@@ -126,7 +128,7 @@ class _Pump:
 
     def __init__(
         self, master: int, stdin: int, stdout: int, pidfd: int,
-        keep: "Callable[[bytes], None] | None",
+        keep: Callable[[bytes], None] | None,
     ) -> None:  # fmt: skip
         self.master = master
         self.stdin = stdin
@@ -230,7 +232,7 @@ class _Pump:
             self.poll.register(self.stdin, select.POLLIN)
 
 
-def _is_ready(fd: int, event: int, milliseconds: "int | None" = None) -> bool:
+def _is_ready(fd: int, event: int, milliseconds: int | None = None) -> bool:
     """Wait for an event of poll(2), for ever by default; return True if it has come."""
     poll = select.poll()
     poll.register(fd, event)

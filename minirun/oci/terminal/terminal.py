@@ -22,6 +22,8 @@ ptmx the one in it; the slave comes from the master, never from a path (CVE-2025
 Imported by the runtime before clone, and only when a terminal is wanted: init imports nothing.
 """
 
+from __future__ import annotations
+
 import _socket  # the C half of socket; the Python half costs 5 ms at import
 import fcntl
 import os
@@ -48,7 +50,7 @@ _READ_WRITE = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
 class Terminal(Extra):
     """process.terminal and process.consoleSize of one container."""
 
-    def connect(self, root: Root, console: "Console", *, console_node: bool) -> bool:
+    def connect(self, root: Root, console: Console, *, console_node: bool) -> bool:
         """Get a terminal, and put it onto 0 to 2. Raises OSError, MinirunError."""
         size = self.config.process.get("consoleSize") or {}
         cells = (size.get("height", 0), size.get("width", 0))
@@ -62,10 +64,10 @@ class Terminal(Extra):
 
 def take(
     root: Root,
-    socket: "str | int",
+    socket: str | int,
     *,
     console_node: bool = True,
-    size: "tuple[int, int]" = (0, 0),
+    size: tuple[int, int] = (0, 0),
 ) -> None:
     """In init: get a terminal, send its master end through `socket`, put the slave end onto 0 to 2.
 
@@ -85,7 +87,7 @@ def take(
         os.close(slave)
 
 
-def open_console(root: Root) -> "tuple[int, int]":
+def open_console(root: Root) -> tuple[int, int]:
     """Return (master, slave) of a new pseudo-terminal in the devpts at /dev/pts of `root`.
 
     Raises OSError; MinirunError if there is no devpts.
@@ -152,7 +154,7 @@ def bind_console(root: Root, slave: int) -> None:
         os.close(target)
 
 
-def send_master(socket: "str | int", master: int) -> None:
+def send_master(socket: str | int, master: int) -> None:
     """Send `master` to the console socket: a path, or the descriptor of a connected socket.
 
     Raises OSError.

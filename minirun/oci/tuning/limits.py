@@ -1,5 +1,7 @@
 """process.rlimits and process.oomScoreAdj: what bounds one process, and what ends it first."""
 
+from __future__ import annotations
+
 import ctypes
 from ctypes import c_int, c_void_p
 
@@ -36,7 +38,7 @@ class Limits(Extra):
                 text = f"{row['soft']} open files, and a start takes {LEAST_FILES}"
                 raise ConfigError(f"config.json: process.rlimits[{index}].soft: {text}")
 
-    def from_outside(self, init: "Init") -> None:
+    def from_outside(self, init: Init) -> None:
         """Set the score by which the OOM killer chooses: proc_pid_oom_score_adj(5)."""
         if self.score is not None:
             try:
@@ -57,7 +59,7 @@ def setrlimit(kind: int, name: str, soft: int, hard: int) -> None:
     libc.check("setrlimit", _setrlimit(kind, ctypes.addressof(limits)), name)
 
 
-def getrlimit(kind: int) -> "tuple[int, int]":
+def getrlimit(kind: int) -> tuple[int, int]:
     """Return a resource limit, (soft, hard), in the limit's own unit: getrlimit(2)."""
     limits = (ctypes.c_uint64 * 2)()
     libc.check("getrlimit", _getrlimit(kind, ctypes.addressof(limits)))

@@ -13,6 +13,8 @@ and "Memory Policy". Words that the kernel does not have are an error. execCPUAf
 What the real stack does: runc sets them at the same place, in the same order.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 
@@ -102,7 +104,7 @@ class Tuning(Extra):
         return ConfigError(f"config.json: {where}: {text}", hint)
 
 
-def _scheduler(row: "dict[str, Any]") -> sched.SchedAttr:
+def _scheduler(row: dict[str, Any]) -> sched.SchedAttr:
     where = "process.scheduler"
     return sched.SchedAttr(
         policy=_word(POLICIES, row["policy"], f"{where}.policy"),
@@ -114,19 +116,19 @@ def _scheduler(row: "dict[str, Any]") -> sched.SchedAttr:
     )  # fmt: skip
 
 
-def _io_priority(row: "dict[str, Any]") -> "tuple[int, int]":
+def _io_priority(row: dict[str, Any]) -> tuple[int, int]:
     where = "process.ioPriority"
     kind = _word(IO_CLASSES, row["class"], f"{where}.class")
     return kind, _within(row.get("priority", 0), 0, 7, f"{where}.priority")
 
 
-def _personality(row: "dict[str, Any]") -> int:
+def _personality(row: dict[str, Any]) -> int:
     if row.get("flags"):
         raise ConfigError("config.json: linux.personality.flags: the specification has none yet")
     return _word(DOMAINS, row["domain"], "linux.personality.domain")
 
 
-def _memory(row: "dict[str, Any]") -> "tuple[int, int]":
+def _memory(row: dict[str, Any]) -> tuple[int, int]:
     where = "linux.memoryPolicy"
     invalid = "invalid memory policy"
     name = row.get("mode", "")
@@ -142,7 +144,7 @@ def _memory(row: "dict[str, Any]") -> "tuple[int, int]":
     return mode | flags, sum(1 << node for node in nodes)
 
 
-def affinity(process: "dict[str, Any]", when: str) -> None:
+def affinity(process: dict[str, Any], when: str) -> None:
     """Move this process onto the CPUs of execCPUAffinity's `initial` or `final`.
 
     Without `final` all CPUs are asked for, of which the kernel leaves those of the cgroup.
@@ -163,9 +165,9 @@ def affinity(process: "dict[str, Any]", when: str) -> None:
         raise ConfigError(f"config.json: {where}: {text}") from None
 
 
-def numbers(text: str, where: str) -> "set[int]":
+def numbers(text: str, where: str) -> set[int]:
     """Return {0, 1, 2, 3, 7} for "0-3,7". Raises ConfigError."""
-    found: "set[int]" = set()
+    found: set[int] = set()
     for part in text.split(",") if text else ():
         first, dash, last = part.strip().partition("-")
         last = last if dash else first
@@ -176,13 +178,13 @@ def numbers(text: str, where: str) -> "set[int]":
     return found
 
 
-def _word(table: "dict[str, int]", word: str, where: str) -> int:
+def _word(table: dict[str, int], word: str, where: str) -> int:
     if word not in table:
         raise ConfigError(f"config.json: {where}: {word!r} is none of {', '.join(table)}")
     return table[word]
 
 
-def _words(table: "dict[str, int]", words: "list[str]", where: str, why: str = "") -> int:
+def _words(table: dict[str, int], words: list[str], where: str, why: str = "") -> int:
     bits = 0
     for index, word in enumerate(words):
         bits |= _word(table, word, f"{where}[{index}]{why}")

@@ -5,6 +5,8 @@ same way as those that are pulled, so SIGKILL at any moment leaves a store that 
 trusts, and the layers that were finished are the next build's cache.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -71,7 +73,7 @@ class Builder:
         )  # fmt: skip
         self._arguments = self._global_arguments()
 
-    def build(self) -> "list[shelf.Image]":
+    def build(self) -> list[shelf.Image]:
         """Carry the file out; return the image, once for each of its names. Raises MinirunError."""
         wanted = self._wanted(self._options.target)
         with using(self._settings.store):

@@ -7,6 +7,8 @@ What the runtime itself has made in its root filesystem, places to mount on, is 
 layer.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Callable, Collection
@@ -45,7 +47,7 @@ class StepMount(NamedTuple):
 
 
 def run(
-    settings: Settings, work: RunStep, layers: "tuple[str, ...]", mounts: "tuple[StepMount, ...]",
+    settings: Settings, work: RunStep, layers: tuple[str, ...], mounts: tuple[StepMount, ...],
     output: BinaryIO, *, host_network: bool, quiet: bool,
 ) -> int:  # fmt: skip
     """Run the command over the layers, lowest first, and write its layer to `output`.
@@ -88,9 +90,9 @@ def run(
 
 
 def _document(
-    container_id: str, work: RunStep, layers: "tuple[str, ...]", mounts: "tuple[StepMount, ...]",
+    container_id: str, work: RunStep, layers: tuple[str, ...], mounts: tuple[StepMount, ...],
     *, host_network: bool,
-) -> "dict[str, Any]":  # fmt: skip
+) -> dict[str, Any]:  # fmt: skip
     """Return the config.json of a step. Raises MinirunError, OSError."""
     user = in_layers(work.user, layers)
     options = generate.RunOptions(
@@ -105,12 +107,12 @@ def _document(
     return document
 
 
-def _tmpfs(row: StepMount) -> "dict[str, Any]":
+def _tmpfs(row: StepMount) -> dict[str, Any]:
     options = ["nosuid", "nodev", *row.options]
     return {"destination": row.target, "type": "tmpfs", "source": "tmpfs", "options": options}
 
 
-def _in_child(work: "Callable[[], int]") -> int:
+def _in_child(work: Callable[[], int]) -> int:
     """Do `work` in a child, which dies with this process; return what it returns.
 
     Raises MinirunError with the child's words.
@@ -138,7 +140,7 @@ def _in_child(work: "Callable[[], int]") -> int:
     return status
 
 
-def _child(work: "Callable[[], int]", write_end: int, parent: int) -> int:
+def _child(work: Callable[[], int], write_end: int, parent: int) -> int:
     process.prctl(process.PR_SET_PDEATHSIG, 9, why="the step dies with the build")
     if os.getppid() != parent:
         return 1
@@ -151,7 +153,7 @@ def _child(work: "Callable[[], int]", write_end: int, parent: int) -> int:
         return 1
 
 
-def _stubs(document: "dict[str, Any]", layers: "tuple[str, ...]") -> set[str]:
+def _stubs(document: dict[str, Any], layers: tuple[str, ...]) -> set[str]:
     """Return the paths that the runtime makes to mount on, since the layers do not have them."""
     tree = LayerTree(layers)
     try:

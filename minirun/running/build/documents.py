@@ -1,5 +1,7 @@
 """Manifest and configuration of what was built: image-spec manifest.md and config.md."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,7 +27,7 @@ def documents(built: BuildStage, labels: Mapping[str, str], now: int) -> tuple[b
     return oci.manifest_of(data, [layer.blob.as_oci() for layer in built.layers]), data
 
 
-def last(history: "list[oci.History]", now: int) -> str:
+def last(history: list[oci.History], now: int) -> str:
     """Return when the last step was done: an image that nothing has changed has the same digest."""
     return max((each.created for each in history if each.created), default=moment(now))
 

@@ -5,6 +5,8 @@ COPY would take it, without what .dockerignore leaves out, looked up inside of t
 stage; so no link leads out of it, and what the step writes there (rw) is gone afterwards.
 """
 
+from __future__ import annotations
+
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -71,7 +73,7 @@ def prepare(work: RunStep, shop: Workshop, stack: ExitStack) -> Prepared:
     return Prepared(tuple(made), tuple(env))
 
 
-def _secret(row: MountFlag, value: bytes, env: "list[str]", stack: ExitStack) -> "list[StepMount]":
+def _secret(row: MountFlag, value: bytes, env: list[str], stack: ExitStack) -> list[StepMount]:
     """Return the mount of a secret, if it is to be a file; as a variable it is put into `env`."""
     if "env" in row:
         env.append(f"{row['env'] or row['id']}={os.fsdecode(value)}")

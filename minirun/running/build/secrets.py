@@ -6,6 +6,8 @@ agent that the command line names is reached, through a socket of its own, so th
 have it: an agent itself talks to its owner and root alone.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import socket
@@ -84,7 +86,7 @@ class Secrets(NamedTuple):
         return found
 
 
-def of_flags(given: "list[str]", sockets: "list[str]") -> Secrets:
+def of_flags(given: list[str], sockets: list[str]) -> Secrets:
     """Return what --secret and --ssh say. Raises ImageError."""
     return Secrets(dict(map(_secret, given)), dict(map(_agent, sockets)))
 

@@ -1,5 +1,7 @@
 """A stage of a build: its layers so far, how they are made, and what the history says of them."""
 
+from __future__ import annotations
+
 import io
 import os
 from collections.abc import Callable, Mapping
@@ -31,8 +33,8 @@ class BuildStage:
     """What a stage has become so far; at the end, what it is."""
 
     def __init__(
-        self, layers: "tuple[BuiltLayer, ...]" = (), config: Mapping[str, Any] | None = None,
-        history: "tuple[History, ...]" = (), platform: Platform | None = None,
+        self, layers: tuple[BuiltLayer, ...] = (), config: Mapping[str, Any] | None = None,
+        history: tuple[History, ...] = (), platform: Platform | None = None,
     ) -> None:  # fmt: skip
         """Begin with what the base image, or another stage, has."""
         self.layers = list(layers)
@@ -46,7 +48,7 @@ class BuildStage:
         """The chain id of all layers; "" for none."""
         return self.layers[-1].unpacked.chain_id if self.layers else ""
 
-    def paths(self) -> "tuple[str, ...]":
+    def paths(self) -> tuple[str, ...]:
         """Where the unpacked layers lie, lowest first."""
         return tuple(layer.unpacked.path for layer in self.layers)
 
@@ -68,7 +70,7 @@ class Workshop(NamedTuple):
     quiet: bool
     now: int
     """When the build has begun, nanoseconds since 1970; $SOURCE_DATE_EPOCH counts."""
-    secrets: "Secrets"
+    secrets: Secrets
     """What --secret and --ssh give."""
 
 

@@ -1,5 +1,7 @@
 """A stepped run on a live page: what the controller tells goes to the board, keys are buttons."""
 
+from __future__ import annotations
+
 import os
 import threading
 import time
@@ -44,7 +46,7 @@ class WebFace:
                 self.asked = keys.Key(key, argument)
                 os.write(self.ring, b".")
 
-    def told(self, event: Event, rows: "list[text.Row]") -> None:
+    def told(self, event: Event, rows: list[text.Row]) -> None:
         """Show an event."""
         self.board.add(event)
 

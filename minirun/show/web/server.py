@@ -8,6 +8,8 @@ What other pages in the same browser could try is refused: another Host (DNS reb
 Origin, a form's content type. Sources: HTML, "Server-sent events"; RFC 9110; RFC 6454.
 """
 
+from __future__ import annotations
+
 import hmac
 import json
 import re
@@ -142,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(200, kind, len(data))
         self.wfile.write(data)
 
-    def _head(self, status: int, kind: str, length: "int | None") -> None:
+    def _head(self, status: int, kind: str, length: int | None) -> None:
         self.send_response_only(status)
         headers = {
             "Content-Type": kind, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer",

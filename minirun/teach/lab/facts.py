@@ -3,6 +3,8 @@
 Nothing here reads what a program has printed.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Iterator
@@ -38,7 +40,7 @@ def cgroup_of(folder: LabFolder) -> Cgroup:
     return cgroups.from_record(record["cgroup"], record["init"])
 
 
-def allows(rules: "list[DeviceRule]", major: int, minor: int) -> bool:
+def allows(rules: list[DeviceRule], major: int, minor: int) -> bool:
     """Return True if the cgroup lets a process read the character device."""
     answer = False
     for rule in rules:
@@ -48,7 +50,7 @@ def allows(rules: "list[DeviceRule]", major: int, minor: int) -> bool:
     return answer
 
 
-def look(pid: int, path: str) -> "os.stat_result | None":
+def look(pid: int, path: str) -> os.stat_result | None:
     """Return what `path` is in a process's root, links followed there; None if it is not there."""
     with suppress(OSError), closing(Root.at(f"/proc/{pid}/root")) as root:
         fd = root.open(path)
@@ -59,7 +61,7 @@ def look(pid: int, path: str) -> "os.stat_result | None":
     return None
 
 
-def device(pid: int, path: str) -> "tuple[int, int] | None":
+def device(pid: int, path: str) -> tuple[int, int] | None:
     """Return the numbers of a character device in a process's root."""
     found = look(pid, path)
     if found is None or not stat.S_ISCHR(found.st_mode):
@@ -67,7 +69,7 @@ def device(pid: int, path: str) -> "tuple[int, int] | None":
     return os.major(found.st_rdev), os.minor(found.st_rdev)
 
 
-def field(pid: "int | str", name: str) -> str:
+def field(pid: int | str, name: str) -> str:
     """Return a field of /proc/PID/status; "" if the process is gone."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
@@ -76,7 +78,7 @@ def field(pid: "int | str", name: str) -> str:
     return ""
 
 
-def namespace(pid: "int | str", kind: str) -> int:
+def namespace(pid: int | str, kind: str) -> int:
     """Return the inode of a process's namespace; 0 if the process is gone."""
     with suppress(OSError):
         return os.stat(f"/proc/{pid}/ns/{kind}").st_ino
@@ -114,7 +116,7 @@ def variable(pid: int, name: str) -> str:
     return ""
 
 
-def descriptors(pid: int) -> "dict[int, os.stat_result]":
+def descriptors(pid: int) -> dict[int, os.stat_result]:
     """Return what a process's open descriptors are."""
     found = {}
     for name in os.listdir(f"/proc/{pid}/fd"):
@@ -123,14 +125,14 @@ def descriptors(pid: int) -> "dict[int, os.stat_result]":
     return found
 
 
-def mounts(pid: "int | str" = "self") -> "list[mountinfo.Mount]":
+def mounts(pid: int | str = "self") -> list[mountinfo.Mount]:
     """Return the mounts that a process sees; none if it is gone."""
     with suppress(OSError):
         return mountinfo.read(pid)
     return []
 
 
-def root_of_namespace(pid: int) -> "tuple[int, int]":
+def root_of_namespace(pid: int) -> tuple[int, int]:
     """Return device and inode of the root of a process's mount namespace, whatever its chroot.
 
     setns(2): the process that enters a mount namespace gets its root. Raises OSError.
@@ -151,7 +153,7 @@ def root_of_namespace(pid: int) -> "tuple[int, int]":
     return (int(words[0]), int(words[1])) if words else (0, 0)
 
 
-def same(found: "os.stat_result | None", other: "os.stat_result | os.PathLike[str]") -> bool:
+def same(found: os.stat_result | None, other: os.stat_result | os.PathLike[str]) -> bool:
     """Return True if both are the same file."""
     if found is None:
         return False

@@ -13,6 +13,8 @@ those in state/, the mounts those below the folder, and the processes those whos
 MINIRUN_LAB=folder. :meth:`LabFolder.stop` ends them from what the kernel says of them.
 """
 
+from __future__ import annotations
+
 import os
 import select
 import shlex
@@ -92,7 +94,7 @@ class LabFolder:
         path = f"export PATH={shlex.quote(str(self.path / 'bin'))}:$PATH\n"
         return path + mark + "".join(f"export {k}={shlex.quote(v)}\n" for k, v in said.items())
 
-    def run(self, seconds: float) -> "int | None":
+    def run(self, seconds: float) -> int | None:
         """Stop what runs, and start it anew; return run.sh's exit status, None if it never ends."""
         self.stop()
         try:
@@ -120,7 +122,7 @@ class LabFolder:
         if status:
             raise MinirunError(f"lab {self.name}: {name}: {self.output().strip()}", status=1)
 
-    def _sh(self, script: Path, seconds: float) -> "int | None":
+    def _sh(self, script: Path, seconds: float) -> int | None:
         environment = {"PATH": f"{self.path}/bin:{_PATH}", "LC_ALL": "C.UTF-8",
                        MARK: str(self.path)}  # fmt: skip
         with open(self.path / "output", "wb") as output:
@@ -189,7 +191,7 @@ class LabFolder:
             self.path.parent.rmdir()
 
 
-def _script(path: Path, command: "list[str]") -> None:
+def _script(path: Path, command: list[str]) -> None:
     """Write a program that is this command: the lab's scripts call the minirun that made it."""
     path.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
     path.chmod(0o755)

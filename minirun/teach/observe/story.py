@@ -3,6 +3,8 @@
 Each has "observed":true. Their times are those of CLOCK_MONOTONIC, as strace took them.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -43,7 +45,7 @@ _LONGEST, _LONGEST_REPORT = 200, 4000
 """Characters of a message's text, and of what a runtime says of its failure."""
 
 
-def tell(text: str, zero: float, waiting: "dict[int, str] | None" = None) -> list[Event]:
+def tell(text: str, zero: float, waiting: dict[int, str] | None = None) -> list[Event]:
     """Return the events of all containers that were started, in their order.
 
     `text`: what strace wrote; `zero`: see minirun.teach.observe.trace; `waiting`: the inits that
@@ -85,7 +87,7 @@ class _Teller:
                 found += self._around(process)
         return [event for _, event in sorted([*found, *self._failed()], key=lambda pair: pair[0])]
 
-    def _failed(self) -> "Iterator[tuple[tuple[float, int], Event]]":
+    def _failed(self) -> Iterator[tuple[tuple[float, int], Event]]:
         """Yield the end of a stage that failed, and the call by which it did."""
         failed = failure.find(self.cast)
         if not failed:
@@ -104,7 +106,7 @@ class _Teller:
                 stage=rule.stage, actor=rule.actor, took=call.time - begin,
             )  # fmt: skip
 
-    def _stages(self) -> "Iterator[tuple[tuple[float, int], Event]]":
+    def _stages(self) -> Iterator[tuple[tuple[float, int], Event]]:
         """Yield where stages begin and end."""
         for rule in rules.TABLE:
             begin, end = rules.times(self.cast).get(rule.stage, (0.0, 0.0))
@@ -124,7 +126,7 @@ class _Teller:
         cast = self.cast
         return {"runtime": cast.runtime, "init": cast.init}.get(actor, cast.injector)
 
-    def _said(self) -> "Iterator[tuple[tuple[float, int], Event]]":
+    def _said(self) -> Iterator[tuple[tuple[float, int], Event]]:
         """Yield the messages between actors of this container, until its command runs."""
         command = self.cast.command
         for message in self.messages:
@@ -145,7 +147,7 @@ class _Teller:
                     ),
                 )
 
-    def _hidden(self) -> "Iterator[tuple[tuple[float, int], Event]]":
+    def _hidden(self) -> Iterator[tuple[tuple[float, int], Event]]:
         """Yield a note for each process whose reads and writes strace could not read."""
         for pid in self.cast.family:
             calls = [call for call in self.cast.family[pid].calls if _is_hidden(call)]
@@ -158,7 +160,7 @@ class _Teller:
         """The hook that had the pipe and did not read it."""
         return next((pid for pid, state in self.cast.hooks.items() if state == message), 0)
 
-    def _done(self, process: Process) -> "Iterator[tuple[tuple[float, int], Event]]":
+    def _done(self, process: Process) -> Iterator[tuple[tuple[float, int], Event]]:
         """Yield what a process of this container did to make it."""
         files: dict[int, str] = {}
         for call in process.calls:
@@ -188,7 +190,7 @@ class _Teller:
             if each == (cast.init or cast.entrant)
         )
 
-    def _around(self, process: Process) -> "Iterator[tuple[tuple[float, int], Event]]":
+    def _around(self, process: Process) -> Iterator[tuple[tuple[float, int], Event]]:
         """Yield what an engine's processes execute around it."""
         for call in process.calls:
             if call.name in EXEC and call.ret == 0:
@@ -198,7 +200,7 @@ class _Teller:
                 )  # fmt: skip
 
     def _event(
-        self, at: float, pid: int, kind: str, name: str, args: "dict[str, Any] | None" = None,
+        self, at: float, pid: int, kind: str, name: str, args: dict[str, Any] | None = None,
         *, stage: int | None = None, actor: str = "", ret: int | None = 0, errno: str = "",
         began: float = 0.0, took: float = 0.0, why: str = "",
     ) -> Event:  # fmt: skip

@@ -3,6 +3,8 @@
 A message is what one write sends; the process that reads its first byte has received it.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections import defaultdict
@@ -36,7 +38,7 @@ class ObservedMessage:
     """What was said, as far as strace has it."""
 
     @property
-    def document(self) -> "dict[str, Any]":
+    def document(self) -> dict[str, Any]:
         """The JSON object in it; empty if it is none."""
         try:
             found = json.loads(self.text)
@@ -116,7 +118,7 @@ def read(family: dict[int, Process]) -> list[ObservedMessage]:
     return sorted(found, key=lambda message: message.call.time)
 
 
-def _receiver(start: int, reads: "list[tuple[Call, int, int]]") -> tuple[int, float]:
+def _receiver(start: int, reads: list[tuple[Call, int, int]]) -> tuple[int, float]:
     for call, pid, first in reads:
         if first <= start < first + (call.ret or 0):
             return pid, call.time

@@ -6,6 +6,8 @@ outlives strace, and makes each call that it listed fail with ENOSYS (seccomp(2)
 SECCOMP_RET_TRACE), in a container that goes on.
 """
 
+from __future__ import annotations
+
 import os
 import tempfile
 import time
@@ -33,7 +35,7 @@ _FLAGS = ("-yy", "-s", str(_LONGEST), "--syscall-times=ns")
 
 def watch(
     argv: list[str], join: tuple[int, ...] = (), **streams: Any
-) -> "tuple[witness.Watched, float]":
+) -> tuple[witness.Watched, float]:
     """Run `argv` under strace, and follow the processes `join` too. `streams` are Popen's.
 
     Return what was seen, and the seconds from the epoch to the zero of CLOCK_MONOTONIC. Raises

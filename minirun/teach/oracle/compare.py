@@ -32,6 +32,8 @@ A container may outlive the command that made it; strace lets go of it then. Of 
 let go of, the file may hold more lines than strace saw, and its last call may lack its line.
 """
 
+from __future__ import annotations
+
 import json
 from collections import defaultdict
 from collections.abc import Container, Iterable
@@ -119,7 +121,7 @@ class _Process:
         self,
         pid: int,
         report: Report,
-        passed_on: "list[tuple[_Process, Event]]",
+        passed_on: list[tuple[_Process, Event]],
         *,
         watched: bool = False,
         inside: bool = False,
@@ -137,7 +139,7 @@ class _Process:
         self.last_line = ""
         self.stage, self.actor, self.now = 0, "runtime", 0.0
 
-    def read(self, by_pid: dict[int, list[Call]]) -> "list[_Process]":
+    def read(self, by_pid: dict[int, list[Call]]) -> list[_Process]:
         """Judge all calls of this process; return those that it has made."""
         children = []
         for call in by_pid[self.pid]:
@@ -152,7 +154,7 @@ class _Process:
                 children.append(self._child(call.child))
         return children
 
-    def _child(self, pid: int) -> "_Process":
+    def _child(self, pid: int) -> _Process:
         watched = self.watched and not self.viewer
         child = _Process(pid, self.report, self.passed_on, watched=watched)
         child.stage, child.actor, child.abroad = self.stage, self.actor, self.abroad

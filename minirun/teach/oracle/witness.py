@@ -9,6 +9,8 @@ there is no --seccomp-bpf here: its filter would outlive strace, in a container 
 followed any more, and be inherited; the container would not be what it is without a witness.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 import signal
@@ -98,7 +100,7 @@ def watch(
     return Watched(follower.status, since, text, frozenset(let_go), until, join)
 
 
-def _wait(process: "subprocess.Popen[Any]", follower: "_Follower") -> int:
+def _wait(process: subprocess.Popen[Any], follower: _Follower) -> int:
     """Wait for strace's end, or end it; return when it was ended, or 0."""
     deadline = None
     while process.poll() is None:

@@ -1,5 +1,7 @@
 """A machine that is not well: one short line, no hang, nothing left, and the next run works."""
 
+from __future__ import annotations
+
 import json
 import os
 import resource
@@ -31,7 +33,7 @@ def small_disk(command: str, tmp_path: Path) -> Iterator[Program]:
     mounts.umount2(str(place), mounts.MNT_DETACH)
 
 
-def one_line(done: "subprocess.CompletedProcess[str]") -> str:
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
     assert done.stderr.startswith("minirun: "), done
     assert done.stderr.count("\n") == 1, done.stderr
     return done.stderr

@@ -1,5 +1,7 @@
 """What minirun removes is minirun's: foreign directories below its roots are named and left."""
 
+from __future__ import annotations
+
 import json
 import os
 import signal
@@ -240,7 +242,7 @@ def test_what_is_mounted_in_an_image_is_not_removed(minirun: Program, tmp_path: 
         subprocess.run(["umount", layer], check=True)
 
 
-def _with_store(minirun: Program, store: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def _with_store(minirun: Program, store: Path, *words: str) -> subprocess.CompletedProcess[str]:
     argv = [minirun.path, "--root", str(minirun.root), "--store", str(store), *words]
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 

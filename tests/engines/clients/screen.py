@@ -1,5 +1,7 @@
 """A client at a terminal, as a person has it: type, and read what appears."""
 
+from __future__ import annotations
+
 import fcntl
 import os
 import select
@@ -8,7 +10,7 @@ import subprocess
 import termios
 import time
 
-_LIVING: list["Screen"] = []
+_LIVING: list[Screen] = []
 
 
 def end_all() -> None:

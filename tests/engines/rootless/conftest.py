@@ -5,6 +5,8 @@ that everybody may enter, since pytest's own is root's alone. The program is sta
 setpriv(1): no capability, no group, an environment of its own.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess
@@ -155,6 +157,6 @@ def quietly(words: list[str]) -> int:
     return subprocess.run(words, stdin=null, stdout=null, stderr=null, check=False).returncode
 
 
-def run(words: list[str]) -> "subprocess.CompletedProcess[str]":
+def run(words: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a command line to its end."""
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)

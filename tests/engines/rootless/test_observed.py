@@ -1,5 +1,7 @@
 """`minirun observe` of a rootless runc and crun: by root, and by the user."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
@@ -28,14 +30,14 @@ class Start:
         config["ociVersion"] = "1.0.2"  # crun 1.8 knows no later one
         (self.bundle / "config.json").write_text(json.dumps(config))
 
-    def check(self, done: "subprocess.CompletedProcess[str]") -> Recording:
+    def check(self, done: subprocess.CompletedProcess[str]) -> Recording:
         """Check the container's own words: it runs, in a user namespace of its own."""
         assert done.returncode == 0, done.stderr
         assert done.stdout.split()[-1] != os.readlink("/proc/self/ns/user")
         (found,) = read(self.log)
         return found
 
-    def check_all(self, done: "subprocess.CompletedProcess[str]") -> None:
+    def check_all(self, done: subprocess.CompletedProcess[str]) -> None:
         """Check what was seen: all stages, the hook, and who wrote the id map."""
         found = self.check(done)
         assert [stage.number for stage in found.stages] == [1, 2, 3, 6, 7]

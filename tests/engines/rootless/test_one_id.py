@@ -1,5 +1,7 @@
 """Containers of a user without root and without a grant: one id, the user's own."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -122,7 +124,7 @@ def test_run_a_bundle(user: User) -> None:
     assert done.stdout == run(["sh", "-c", "echo 0; ls /sys/class | head -n 1"]).stdout
 
 
-def in_cgroups(done: "subprocess.CompletedProcess[str]") -> tuple[list[str], list[str]]:
+def in_cgroups(done: subprocess.CompletedProcess[str]) -> tuple[list[str], list[str]]:
     """Return the names at /sys/fs/cgroup, and what mountinfo says of the mounts there."""
     assert done.returncode == 0, done.stdout + done.stderr
     names, _, mounts = done.stdout.partition("--\n")

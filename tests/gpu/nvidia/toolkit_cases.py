@@ -1,12 +1,14 @@
 """The golden cases of NVIDIA's toolkit, and the tables in which they are short."""
 
+from __future__ import annotations
+
 import os
 from typing import Any
 
 _LDCONFIG = "--ldconfig=@/sbin/ldconfig"
 
 
-def of_this_host(arguments: "list[str] | None") -> "list[str] | None":
+def of_this_host(arguments: list[str] | None) -> list[str] | None:
     """A case's arguments on a host such as Ubuntu: /sbin/ldconfig is a script there, and NVIDIA's
     toolkit names the program beside it.
     """

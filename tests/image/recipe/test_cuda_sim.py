@@ -1,5 +1,7 @@
 """The recipe cuda-sim: the layout of nvidia/cuda, and a program that asks the driver."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 from pathlib import Path
@@ -87,6 +89,6 @@ def test_a_stand_in_is_named(program: Path, tmp_path: Path) -> None:
     assert ask(program, str(tmp_path), "1").returncode == 3
 
 
-def ask(program: Path, folder: str, gpus: str) -> "subprocess.CompletedProcess[str]":
+def ask(program: Path, folder: str, gpus: str) -> subprocess.CompletedProcess[str]:
     environment = {"LD_LIBRARY_PATH": folder, "PRETEND": gpus}
     return subprocess.run([program], env=environment, capture_output=True, text=True, check=False)

@@ -1,5 +1,7 @@
 """A token server for docker-registry: signs what it grants with a key of its own (RFC 7519)."""
 
+from __future__ import annotations
+
 import base64
 import contextlib
 import json
@@ -41,7 +43,7 @@ class Tokens:
                           "rootcertbundle": str(self.certificate)}}  # fmt: skip
 
     @contextlib.contextmanager
-    def serve(self) -> Iterator["Tokens"]:
+    def serve(self) -> Iterator[Tokens]:
         """Answer, on a port of 127.0.0.1."""
         tokens = self
 

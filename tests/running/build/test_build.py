@@ -1,5 +1,7 @@
 """`minirun build` by itself: its cache, its errors, what it leaves, and who it may not reach."""
 
+from __future__ import annotations
+
 import bz2
 import gzip
 import io
@@ -296,7 +298,7 @@ def test_an_archive_on_standard_input(
     assert [path.name for path in (builder_store(builder) / BUILDS).glob(".draft-*")] == []
 
 
-def _with_input(builder: Program, data: bytes, *args: str) -> "subprocess.CompletedProcess[bytes]":
+def _with_input(builder: Program, data: bytes, *args: str) -> subprocess.CompletedProcess[bytes]:
     argv = builder.argv("build", *args)
     return subprocess.run(argv, input=data, capture_output=True, check=False, timeout=120)
 

@@ -1,5 +1,7 @@
 """A build that is ended: by SIGTERM, SIGHUP and SIGQUIT as by ^C; by SIGKILL its step too."""
 
+from __future__ import annotations
+
 import os
 import random
 import signal
@@ -29,9 +31,7 @@ def left(program: Program) -> list[str]:
     return program.left() + [str(path) for path in found]
 
 
-def started(
-    program: Program, context: Path, text: str, **options: object
-) -> "subprocess.Popen[str]":
+def started(program: Program, context: Path, text: str, **options: object) -> subprocess.Popen[str]:
     """Begin a build of `text`; return when its step has said that it runs."""
     (context / "Dockerfile").write_text(text)
     process = program.start("build", "-t", "x", str(context), **options)

@@ -5,6 +5,8 @@ one word, a long name may be shortened, an error is one line and where help is. 
 one whole word, as the hook writes it, and is read as in stage 5: minirun.gpu.nvidia.hook.read.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.errors import UsageError
@@ -80,7 +82,7 @@ class Option(Record):
     """The value may be left out: --user alone is the caller's uid and gid."""
 
 
-def options(command: str) -> "list[Option]":
+def options(command: str) -> list[Option]:
     """Return the options of a command."""
     found = []
     for row in OPTIONS[command].splitlines():
@@ -95,7 +97,7 @@ class CommandLine(Record):
     command: str
     request: NvidiaRequest
     """What the options say; those of `info` and `list` alone are only among `words`."""
-    words: "tuple[str, ...]" = ()
+    words: tuple[str, ...] = ()
     """The command's words, each option by its whole name and with its value in one word."""
     gpu_driver: str = ""
     is_bare: bool = False
@@ -104,12 +106,12 @@ class CommandLine(Record):
     """--help, --usage or --version if that was asked for; then nothing else counts."""
 
 
-def parse(argv: "list[str]") -> CommandLine:
+def parse(argv: list[str]) -> CommandLine:
     """Read an argument list (without the program's name). Raises UsageError, in argp's words."""
     words, command, given = list(argv), "", 0
     rows, arguments = options(""), []
-    before: "list[str]" = []
-    typed: "list[str]" = []
+    before: list[str] = []
+    typed: list[str] = []
     while words:
         if words[0].startswith("-") and words[0] != "-":
             typed += _next(command, rows, words)
@@ -136,7 +138,7 @@ def synopsis(command: str) -> str:
     return f"Usage: {f'{NAME} {command}'.rstrip()} [OPTION...]{arguments}"
 
 
-def _next(command: str, rows: "list[Option]", words: "list[str]") -> "list[str]":
+def _next(command: str, rows: list[Option], words: list[str]) -> list[str]:
     """Take the next word off `words`; return each option in it as a whole word, with its value.
 
     `rows` are the command's options. A word of letters may hold several.
@@ -146,7 +148,7 @@ def _next(command: str, rows: "list[Option]", words: "list[str]") -> "list[str]"
         name, equals, value = word.partition("=")
         option = _by_name(command, rows, name)
         return [_whole(command, option, value if equals else None, words)]
-    found: "list[str]" = []
+    found: list[str] = []
     for at, letter in enumerate(word[1:], 2):
         named = "?" if letter == "h" else letter
         row = next((row for row in rows if row.letter == named), None)
@@ -158,7 +160,7 @@ def _next(command: str, rows: "list[Option]", words: "list[str]") -> "list[str]"
     return found
 
 
-def _by_name(command: str, rows: "list[Option]", name: str) -> Option:
+def _by_name(command: str, rows: list[Option], name: str) -> Option:
     """Return the option with this name, or the only one whose name begins so."""
     found = [row for row in rows if row.name == name]
     found = found or [row for row in rows if row.name.startswith(name)]
@@ -168,7 +170,7 @@ def _by_name(command: str, rows: "list[Option]", name: str) -> Option:
     return found[0]
 
 
-def _whole(command: str, option: Option, value: "str | None", words: "list[str]") -> str:
+def _whole(command: str, option: Option, value: str | None, words: list[str]) -> str:
     """Return an option with its value: the one given with it, or the next of `words`."""
     if not option.has_value:
         if value is not None:

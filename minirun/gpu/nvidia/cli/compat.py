@@ -11,6 +11,8 @@ be of the image's own file system, never of /proc, of a volume or of the host; i
 file; and this descriptor is what is mounted. So the container gets nothing that it did not have.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -43,7 +45,7 @@ class CompatFile(Record):
         return self.name.partition(".so.")[2].partition(".")[0]
 
 
-def open_libraries(root: Root, request: NvidiaRequest) -> "tuple[CompatFile, ...]":
+def open_libraries(root: Root, request: NvidiaRequest) -> tuple[CompatFile, ...]:
     """Open the compatibility libraries of the image, each once, in the order of their names.
 
     There are none if the request has nothing to do with them. Raises GPUError for a link out of
@@ -59,7 +61,7 @@ def open_libraries(root: Root, request: NvidiaRequest) -> "tuple[CompatFile, ...
         names = sorted(n for n in os.listdir(folder) if n.startswith("lib") and ".so." in n)
     finally:
         os.close(folder)
-    found: "dict[tuple[int, int], CompatFile]" = {}
+    found: dict[tuple[int, int], CompatFile] = {}
     for name in names[:_MOST]:
         path = f"{FOLDER}/{name}"
         if resolve(root, path, {})[1]:
@@ -75,7 +77,7 @@ def open_libraries(root: Root, request: NvidiaRequest) -> "tuple[CompatFile, ...
     return tuple(found.values())
 
 
-def _open(root: Root, path: str) -> "CompatFile | None":
+def _open(root: Root, path: str) -> CompatFile | None:
     """Open one; None, with a note, for what is no regular file of the image's own file system."""
     try:
         flags = RESOLVE | files.RESOLVE_NO_XDEV
@@ -92,8 +94,8 @@ def _open(root: Root, path: str) -> "CompatFile | None":
 
 
 def plan(
-    found: "tuple[CompatFile, ...]", request: NvidiaRequest, driver: str, folder: str
-) -> "tuple[tuple[CompatLibrary, ...], tuple[str, ...]]":
+    found: tuple[CompatFile, ...], request: NvidiaRequest, driver: str, folder: str
+) -> tuple[tuple[CompatLibrary, ...], tuple[str, ...]]:
     """Return (what is mounted into `folder`, folders that ldconfig looks through as well)."""
     majors = driver.partition(".")[0]
     fitting = [library for library in found if library.major != majors and _known(library.name)]

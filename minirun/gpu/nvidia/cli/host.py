@@ -3,6 +3,8 @@
 What it has: minirun.gpu.nvidia.cli.real; what is wrong with it: minirun.gpu.nvidia.cli.warn.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import events
@@ -19,7 +21,7 @@ _NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
 """If one of them is missing the driver is not ready: after boot none loads nvidia-uvm."""
 
 
-def find(options: "NvidiaRequest", request: "NvidiaRequest", chosen: "Choices") -> Inventory:
+def find(options: NvidiaRequest, request: NvidiaRequest, chosen: Choices) -> Inventory:
     """Return what the host has: `options` say where, `request` what it is for.
 
     If the user chose it, modules are loaded even if all nodes are there. Modules and nodes are
@@ -37,7 +39,7 @@ def find(options: "NvidiaRequest", request: "NvidiaRequest", chosen: "Choices") 
     return found
 
 
-def _load_modules(root: str, request: "NvidiaRequest") -> None:
+def _load_modules(root: str, request: NvidiaRequest) -> None:
     """Load what is missing of the real driver, and make its nodes. Raises GPUError."""
     from minirun.gpu.nvidia.cli import kmods  # once after boot
 

@@ -4,6 +4,8 @@ A channel is a device node, /dev/nvidia-caps-imex-channels/channelN, whose major
 and whose minor is N. The container gets those it asks for; there is nothing else to them.
 """
 
+from __future__ import annotations
+
 from minirun.core.errors import GPUError
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli.catalog import IMEX_FOLDER
@@ -14,7 +16,7 @@ _MOST = 1 << 20
 """Minors of a device: makedev(3)."""
 
 
-def numbers(channels: "tuple[str, ...]") -> "list[int]":
+def numbers(channels: tuple[str, ...]) -> list[int]:
     """Return the channels of --imex-channel. Raises GPUError for what is no number."""
     found = []
     for channel in filter(None, channels):
@@ -33,7 +35,7 @@ def path(channel: int) -> str:
     return f"{IMEX_FOLDER}/channel{channel}"
 
 
-def plan(inventory: Inventory, channels: "tuple[str, ...]") -> "list[DeviceNode]":
+def plan(inventory: Inventory, channels: tuple[str, ...]) -> list[DeviceNode]:
     """Return the nodes of the channels. Raises GPUError."""
     wanted = numbers(channels)
     if wanted and not inventory.imex_major:

@@ -11,6 +11,8 @@ refused anyway. Whatever fails is told in the debug log and passed over, as ther
 the log is the container's, and a module that cannot be loaded is one warning more.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -47,9 +49,7 @@ class NodePermissions(Record):
     modify: bool = True
 
 
-def load(
-    root: str, channels: "tuple[str, ...]", tell: "Callable[[str], None]"
-) -> "tuple[str, ...]":
+def load(root: str, channels: tuple[str, ...], tell: Callable[[str], None]) -> tuple[str, ...]:
     """Load the modules and make the nodes below the driver root, "" for the host's own.
 
     A child does it, in the root. Returns the modules that could not be loaded. Raises GPUError.
@@ -77,7 +77,7 @@ def load(
     return tuple(name for at, name in enumerate(_MODULES) if missing & 1 << at)
 
 
-def _in_child(work: "Callable[[], int | None]", why: str) -> int:
+def _in_child(work: Callable[[], int | None], why: str) -> int:
     """Let a child do `work`, and return its exit status: what that returned; 127 if it failed."""
     pid, pidfd = namespaces.clone3(0, why=why)
     if pid == 0:
@@ -103,7 +103,7 @@ def in_user_namespace() -> bool:
     return False
 
 
-def count_gpus(root: str = "", classes: "tuple[str, ...]" = _DISPLAY) -> int:
+def count_gpus(root: str = "", classes: tuple[str, ...] = _DISPLAY) -> int:
     """Return how many NVIDIA controllers of these `classes` are on the PCI bus, as /sys has it."""
     found = 0
     for device in (f"{_PCI}/{name}" for name in driverroot.names(root, _PCI)):
@@ -112,7 +112,7 @@ def count_gpus(root: str = "", classes: "tuple[str, ...]" = _DISPLAY) -> int:
     return found
 
 
-def _modules(gpus: int, channels: "list[int]", tell: "Callable[[str], None]") -> int:
+def _modules(gpus: int, channels: list[int], tell: Callable[[str], None]) -> int:
     """Load them, each followed by its nodes; return a bit for each that could not be loaded."""
     missing = 0
     for at, module in enumerate(_MODULES):
@@ -125,8 +125,8 @@ def _modules(gpus: int, channels: "list[int]", tell: "Callable[[str], None]") ->
 
 
 def _nodes(
-    module: str, gpus: int, channels: "list[int]", tell: "Callable[[str], None]"
-) -> "Iterator[tuple[str, str, int, str]]":
+    module: str, gpus: int, channels: list[int], tell: Callable[[str], None]
+) -> Iterator[tuple[str, str, int, str]]:
     """Yield (path, driver, minor, the driver's file that says who may open it) of a module."""
     params = f"{PROC}/params"
     for path, driver, minor, _ in catalog.NODES:
@@ -144,7 +144,7 @@ def _nodes(
         yield imex.path(channel), catalog.IMEX, channel, params
 
 
-def _capabilities(gpus: int) -> "Iterator[tuple[str, int]]":
+def _capabilities(gpus: int) -> Iterator[tuple[str, int]]:
     """Yield (file of the driver, minor) of each MIG key that there could be."""
     try:
         minors = mig.minors()
@@ -158,7 +158,7 @@ def _capabilities(gpus: int) -> "Iterator[tuple[str, int]]":
             yield f"{mig.CAPABILITIES}/{gpu}/mig/{rest}", minor
 
 
-def _module(name: str, tell: "Callable[[str], None]") -> bool:
+def _module(name: str, tell: Callable[[str], None]) -> bool:
     """Load a module, unless it is loaded: by the program that the kernel itself would call."""
     tell(f"loading kernel module {name.replace('-', '_')}")
     if os.path.isdir(f"/sys/module/{name.replace('-', '_')}"):
@@ -191,7 +191,7 @@ def _access(path: str) -> NodePermissions:
 
 
 def _node(
-    path: str, driver: str, minor: int, access: NodePermissions, tell: "Callable[[str], None]"
+    path: str, driver: str, minor: int, access: NodePermissions, tell: Callable[[str], None]
 ) -> None:
     """Make a node and its link in /dev/char; leave it alone where it is right already."""
     if not access.modify:

@@ -9,6 +9,8 @@ The real nvidia-container-cli reads the same file; so a driver that was installe
 ldconfig is invisible to both.
 """
 
+from __future__ import annotations
+
 import os
 import struct
 
@@ -25,8 +27,8 @@ _ENTRY = struct.Struct("<iIIIQ")
 _LIBC6 = 3
 _ANEW = "make it anew: ldconfig"
 
-WIDE: "dict[str, tuple[int, ...]]" = {"x86_64": (0x0300,), "aarch64": (0x0A00,)}
-NARROW: "dict[str, tuple[int, ...]]" = {"x86_64": (0x0000,), "aarch64": (0x0900, 0x0B00)}
+WIDE: dict[str, tuple[int, ...]] = {"x86_64": (0x0300,), "aarch64": (0x0A00,)}
+NARROW: dict[str, tuple[int, ...]] = {"x86_64": (0x0000,), "aarch64": (0x0900, 0x0B00)}
 """Machine → the architecture bits (FLAG_REQUIRED_MASK) of its 64-bit and its 32-bit libraries."""
 
 
@@ -38,11 +40,11 @@ class LdCacheEntry(Record):
     arch: int
 
 
-_read: "dict[tuple[int, ...], list[LdCacheEntry]]" = {}
+_read: dict[tuple[int, ...], list[LdCacheEntry]] = {}
 """The cache that was read last, by what tells one file from another."""
 
 
-def load(root: str, cache: str, table: "dict[str, tuple[int, ...]]" = WIDE) -> "list[LdCacheEntry]":
+def load(root: str, cache: str, table: dict[str, tuple[int, ...]] = WIDE) -> list[LdCacheEntry]:
     """Return the libraries of the loader's `cache` below `root` that this machine can load.
 
     `table` is WIDE or NARROW. There are none if there is no cache. The file is read once.
@@ -59,7 +61,7 @@ def load(root: str, cache: str, table: "dict[str, tuple[int, ...]]" = WIDE) -> "
     return [entry for entry in _read[key] if entry.arch in architectures]
 
 
-def parse(data: bytes, path: str = LD_SO_CACHE) -> "list[LdCacheEntry]":
+def parse(data: bytes, path: str = LD_SO_CACHE) -> list[LdCacheEntry]:
     """Return the libc6 libraries of the cache `path`, in its order. Raises GPUError for another."""
     start = _start(data, path)
     try:

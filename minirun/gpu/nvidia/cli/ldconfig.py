@@ -17,6 +17,8 @@ device node of the image cannot be opened, be it /dev/zero, a disk or a watchdog
 time and the size of files are limited; a FIFO as ld.so.conf only costs PATIENCE.
 """
 
+from __future__ import annotations
+
 import _signal
 import os
 import resource
@@ -118,7 +120,7 @@ def check(root: OwnRoot) -> None:
             raise refusal(_CACHE, mount.mount_point)
 
 
-def run(target: "Target", name: str, folders: "tuple[str, ...]") -> None:
+def run(target: Target, name: str, folders: tuple[str, ...]) -> None:
     """Run the target's ldconfig, called `name`, on its configuration and on `folders`.
 
     The program sees what is mounted there now, nothing that comes later. Raises OSError, and
@@ -185,7 +187,7 @@ def _configuration(root: Root) -> None:
         events.emit("note", "ld.so.conf absent", {"path": "/etc/ld.so.conf"}, why=why)
 
 
-def _drain(fd: int, seconds: "float | None", pidfd: int = -1) -> "bytes | None":
+def _drain(fd: int, seconds: float | None, pidfd: int = -1) -> bytes | None:
     """Read from a pipe until its end; return the last bytes.
 
     None if that takes longer than `seconds`, or if the process `pidfd` sleeps for PATIENCE.
@@ -227,8 +229,8 @@ def _clean(said: bytes) -> str:
 
 
 def _become(
-    target: "Target", folders: "tuple[str, ...]", hidden: "list[str]", output: int, failed: int
-) -> "NoReturn":
+    target: Target, folders: tuple[str, ...], hidden: list[str], output: int, failed: int
+) -> NoReturn:
     """Become the target's ldconfig, from which the folders `hidden` are covered.
 
     It prints into `output`. If that fails, write the reason to the pipe `failed`.
@@ -253,7 +255,7 @@ def _become(
         os._exit(1)
 
 
-def _enter(target: "Target", hidden: "list[str]") -> None:
+def _enter(target: Target, hidden: list[str]) -> None:
     """Make the container's root the only file system there is. Raises OSError."""
     os.fchdir(target.root.fd)  # unshare() moves the working directory along
     namespaces.unshare(namespaces.CLONE_NEWNS, why="what follows changes no other process's mounts")
@@ -295,7 +297,7 @@ def _unlock(path: str) -> None:
     os.chdir(path)
 
 
-def _drop(owner: "tuple[int, int]") -> None:
+def _drop(owner: tuple[int, int]) -> None:
     """Become the files' owner, with CAP_DAC_OVERRIDE for files of others. Raises OSError."""
     process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
     _lock_securebits()

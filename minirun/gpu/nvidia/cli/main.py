@@ -5,6 +5,8 @@ real one's: errors are one line without advice (that goes to --debug), 1 is the 
 them. Where the real one says nothing although the container will not work, this says a warning.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -38,9 +40,9 @@ _COMMANDS = """
 
 
 def main(
-    args: "list[str]",
+    args: list[str],
     settings: Settings,
-    cgroup_of: "Callable[[str], DeviceCgroup]",
+    cgroup_of: Callable[[str], DeviceCgroup],
     simulation: str = "",
 ) -> int:
     """Run info, list or configure; return 0, or 1 after any error.
@@ -103,7 +105,7 @@ def _help(line: CommandLine) -> str:
 
 
 def _run(
-    line: CommandLine, found: Inventory, cgroup_of: "Callable[[str], DeviceCgroup]", log: DebugLog
+    line: CommandLine, found: Inventory, cgroup_of: Callable[[str], DeviceCgroup], log: DebugLog
 ) -> None:
     """Do what the line says. Raises MinirunError, OSError."""
     if line.command == "configure":

@@ -8,6 +8,8 @@ and then every key there may ever be: the whole folders /proc/driver/nvidia/capa
 can be asked for.
 """
 
+from __future__ import annotations
+
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot
@@ -25,12 +27,12 @@ KEYS = (("config", 1), ("monitor", 2))
 _FOLDER = ("nosuid", "noexec")
 
 
-def requested_keys(request: NvidiaRequest) -> "tuple[str, ...]":
+def requested_keys(request: NvidiaRequest) -> tuple[str, ...]:
     """Return which of config and monitor a request asks for; empty items do not count."""
     return tuple(name for name, _ in KEYS if any(getattr(request, f"mig_{name}").split(",")))
 
 
-def check(request: NvidiaRequest, gpus: "tuple[Gpu, ...]") -> None:
+def check(request: NvidiaRequest, gpus: tuple[Gpu, ...]) -> None:
     """Refuse what cannot be asked for. Raises GPUError in the words of nvidia-container-cli."""
     everything = any(device.lower() == "all" for device in request.devices)
     for name in requested_keys(request):
@@ -44,7 +46,7 @@ def check(request: NvidiaRequest, gpus: "tuple[Gpu, ...]") -> None:
                 raise GPUError(f"mig-{name} error: {item}: {what}")
 
 
-def capable(inventory: Inventory, gpus: "tuple[Gpu, ...]") -> "tuple[Gpu, ...]":
+def capable(inventory: Inventory, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     """Return the GPUs that can be split: those that have a folder among the capabilities."""
     return tuple(
         gpu
@@ -54,13 +56,13 @@ def capable(inventory: Inventory, gpus: "tuple[Gpu, ...]") -> "tuple[Gpu, ...]":
 
 
 def plan(
-    inventory: Inventory, request: NvidiaRequest, gpus: "tuple[Gpu, ...]"
-) -> "tuple[list[Step], list[DeviceRule]]":
+    inventory: Inventory, request: NvidiaRequest, gpus: tuple[Gpu, ...]
+) -> tuple[list[Step], list[DeviceRule]]:
     """Return (steps, rules of the cgroup) for the keys, else the MIG devices. Raises OSError."""
     if not requested_keys(request):
         return [step for gpu in gpus for step in _devices(inventory, gpu)], []
-    steps: "list[Step]" = []
-    rules: "list[DeviceRule]" = []
+    steps: list[Step] = []
+    rules: list[DeviceRule] = []
     able, folder = capable(inventory, gpus), catalog.CAPS_FOLDER
     for name in requested_keys(request) if able else ():
         steps.append(BindMount(inventory.root + CAPABILITIES, CAPABILITIES, PROC_FILE))
@@ -77,9 +79,9 @@ def plan(
     return steps, list(dict.fromkeys(rules))
 
 
-def _devices(inventory: Inventory, gpu: Gpu) -> "list[Step]":
+def _devices(inventory: Inventory, gpu: Gpu) -> list[Step]:
     """Return the keys of the chosen MIG devices of a GPU."""
-    steps: "list[Step]" = []
+    steps: list[Step] = []
     base = proc_root(inventory.root)
     for mig in gpu.migs:
         instance = f"{CAPABILITIES}/gpu{gpu.minor}/mig/gi{mig.gi}"
@@ -92,7 +94,7 @@ def _devices(inventory: Inventory, gpu: Gpu) -> "list[Step]":
     return steps
 
 
-def _simulated_nodes(inventory: Inventory) -> "list[Step]":
+def _simulated_nodes(inventory: Inventory) -> list[Step]:
     """Return the nodes that a driver would have: the two keys, and those of each MIG device."""
     minors = [minor for _, minor in KEYS]
     for gpu in inventory.gpus:
@@ -113,13 +115,13 @@ def key_minor(inventory: Inventory, name: str) -> int:
     return int(facts.get("DeviceFileMinor", dict(KEYS)[name]))
 
 
-def minors(root: str = "") -> "dict[str, int]":
+def minors(root: str = "") -> dict[str, int]:
     """Return key → minor, as in `gpu0/gi1/access 12`, for all there may ever be. Raises OSError."""
     rows = (line.split() for line in driverroot.read(root, MINORS).decode().splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) == 2}
 
 
-def minors_of(inventory: Inventory, gpu: Gpu) -> "list[int]":
+def minors_of(inventory: Inventory, gpu: Gpu) -> list[int]:
     """Return every minor that a GPU's instances have or may get."""
     prefix = f"gpu{gpu.minor}/"
     try:

@@ -5,6 +5,8 @@ NVIDIA's stack puts the files in, and nvidia-smi then ends with "not found": its
 either, since the driver's libraries need more of it.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.common.own_root import has
@@ -33,12 +35,12 @@ def misfit(root: Root, edits: Edits) -> str:
     return _misfit(lambda paths: _has_one(root, paths), edits)
 
 
-def misfit_of_layers(layers: "tuple[str, ...]", edits: Edits) -> str:
+def misfit_of_layers(layers: tuple[str, ...], edits: Edits) -> str:
     """Say the same of an image's layers, which are not mounted yet. Raises OSError."""
     return _misfit(lambda paths: any(_layer_has_one(layer, paths) for layer in layers), edits)
 
 
-def _misfit(has_one: "Callable[[tuple[str, ...]], bool]", edits: Edits) -> str:
+def _misfit(has_one: Callable[[tuple[str, ...]], bool], edits: Edits) -> str:
     machine = os.uname().machine
     name, glibc = f"ld-musl-{machine}.so.1", _LOADERS.get(machine, "/")
     # /lib may be a link, which another layer has
@@ -49,7 +51,7 @@ def _misfit(has_one: "Callable[[tuple[str, ...]], bool]", edits: Edits) -> str:
     return "the image is made for musl, the driver's files for glibc: programs cannot load them"
 
 
-def _layer_has_one(layer: str, paths: "tuple[str, ...]") -> bool:
+def _layer_has_one(layer: str, paths: tuple[str, ...]) -> bool:
     root = Root.at(layer)
     try:
         return _has_one(root, paths)
@@ -57,5 +59,5 @@ def _layer_has_one(layer: str, paths: "tuple[str, ...]") -> bool:
         root.close()
 
 
-def _has_one(root: Root, paths: "tuple[str, ...]") -> bool:
+def _has_one(root: Root, paths: tuple[str, ...]) -> bool:
     return any(has(root, path) for path in paths)

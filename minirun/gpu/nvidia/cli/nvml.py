@@ -8,6 +8,8 @@ With a driver root the child enters it first, as the real one does: the driver's
 each other. nvidia-ml-py (module pynvml) is imported in the child alone.
 """
 
+from __future__ import annotations
+
 import _signal
 import errno
 import grp
@@ -42,7 +44,7 @@ _BRANDS = {
 """NVML_BRAND_* as nvidia-container-cli prints them."""
 
 
-def user_of(text: str) -> "tuple[int, int]":
+def user_of(text: str) -> tuple[int, int]:
     """Return the uid and gid that UID[:GID] names; NOBODY for "". Raises GPUError.
 
     Either may be a name. Without a group it is the user's own.
@@ -74,10 +76,10 @@ def _number(text: str) -> int:
 def query(
     root: str = "",
     library: str = "",
-    user: "tuple[int, int]" = (NOBODY, NOBODY),
+    user: tuple[int, int] = (NOBODY, NOBODY),
     *,
     is_wsl: bool = False,
-) -> "tuple[str, tuple[Gpu, ...], str]":
+) -> tuple[str, tuple[Gpu, ...], str]:
     """Return (CUDA version, GPUs in NVML's order, driver). Raises GPUError with NVML's own words.
 
     `root` is the driver root ("" for the host's own), `library` the path of libnvidia-ml below it
@@ -85,7 +87,7 @@ def query(
     only then is the driver's version asked for.
     """
 
-    def work(nvml: "Any") -> "dict[str, Any]":
+    def work(nvml: Any) -> dict[str, Any]:
         if library:
             nvml.CDLL(library)  # pynvml then finds it loaded, by its SONAME
         return _answer(nvml, is_wsl)
@@ -96,11 +98,11 @@ def query(
 
 
 def ask(
-    prepare: "Callable[[], Any]",
-    work: "Callable[[Any], dict[str, Any]]",
+    prepare: Callable[[], Any],
+    work: Callable[[Any], dict[str, Any]],
     root: str = "",
-    user: "tuple[int, int]" = (NOBODY, NOBODY),
-) -> "dict[str, Any]":
+    user: tuple[int, int] = (NOBODY, NOBODY),
+) -> dict[str, Any]:
     """Return what `work` answers in a child without privileges. Raises GPUError.
 
     It is given what `prepare` returns before the child enters the driver root.
@@ -117,7 +119,7 @@ def ask(
         os.waitpid(pid, 0)
         os.close(pidfd)
         os.close(answer_fd)
-    answer: "dict[str, Any]" = jsonlite.loads(text or '{"error": "detection error: nvml crashed"}')
+    answer: dict[str, Any] = jsonlite.loads(text or '{"error": "detection error: nvml crashed"}')
     if "error" in answer:
         raise GPUError(answer["error"])
     return answer
@@ -138,10 +140,10 @@ def _read(fd: int) -> str:
 
 def _child(
     fd: int,
-    prepare: "Callable[[], Any]",
-    work: "Callable[[Any], dict[str, Any]]",
+    prepare: Callable[[], Any],
+    work: Callable[[Any], dict[str, Any]],
     root: str,
-    user: "tuple[int, int]",
+    user: tuple[int, int],
 ) -> None:
     """Answer on `fd`. Never returns."""
     try:
@@ -161,7 +163,7 @@ def _child(
         os._exit(0)
 
 
-def _answer(nvml: "Any", is_wsl: bool) -> "dict[str, Any]":
+def _answer(nvml: Any, is_wsl: bool) -> dict[str, Any]:
     """Return what NVML says, or the error, in nvidia-container-cli's words."""
     step = "initialization"
     try:
@@ -174,7 +176,7 @@ def _answer(nvml: "Any", is_wsl: bool) -> "dict[str, Any]":
         return {"error": f"{step} error: nvml error: {nvml.nvmlErrorString(error.value).lower()}"}
 
 
-def _ask(nvml: "Any", is_wsl: bool) -> "dict[str, Any]":
+def _ask(nvml: Any, is_wsl: bool) -> dict[str, Any]:
     cuda = nvml.nvmlSystemGetCudaDriverVersion_v2()
     rows = []
     for number in range(nvml.nvmlDeviceGetCount()):
@@ -197,7 +199,7 @@ def _ask(nvml: "Any", is_wsl: bool) -> "dict[str, Any]":
     return {"cuda": f"{cuda // 1000}.{cuda % 1000 // 10}", "gpus": rows, "driver": driver}
 
 
-def _mig_enabled(nvml: "Any", gpu: "Any") -> bool:
+def _mig_enabled(nvml: Any, gpu: Any) -> bool:
     """Return True if MIG is on now; a GPU without MIG gives an error."""
     try:
         return bool(nvml.nvmlDeviceGetMigMode(gpu)[0])
@@ -205,7 +207,7 @@ def _mig_enabled(nvml: "Any", gpu: "Any") -> bool:
         return False
 
 
-def _migs(nvml: "Any", gpu: "Any", node: int) -> "list[tuple[str, int, int, int, int, int]]":
+def _migs(nvml: Any, gpu: Any, node: int) -> list[tuple[str, int, int, int, int, int]]:
     """Return the MIG devices of a GPU as rows of Mig."""
     rows = []
     for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):

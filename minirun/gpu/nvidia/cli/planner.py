@@ -7,6 +7,8 @@ configure them; then IMEX channels. Nothing is done here: the result can be prin
 recorded before anything happens. What few containers ask for is only imported for them.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.common.operations import WriteFile
@@ -57,7 +59,7 @@ class LibraryPlaces(Record):
 
     libraries: str
     libraries32: str
-    compat: "tuple[CompatFile, ...]" = ()
+    compat: tuple[CompatFile, ...] = ()
     """The image's own CUDA compatibility libraries, opened."""
 
 
@@ -82,7 +84,7 @@ def find_library_places(root: Root, request: NvidiaRequest) -> LibraryPlaces:
     return container
 
 
-def _part(name: str) -> "Any":
+def _part(name: str) -> Any:
     """Import what few containers ask for: a module beside this one."""
     return __import__(f"minirun.gpu.nvidia.cli.{name}", fromlist=["plan"])
 
@@ -128,12 +130,12 @@ def plan(inventory: Inventory, request: NvidiaRequest, container: LibraryPlaces)
 def _driver_files(
     inventory: Inventory,
     request: NvidiaRequest,
-    gpus: "tuple[Gpu, ...]",
+    gpus: tuple[Gpu, ...],
     container: LibraryPlaces,
-) -> "tuple[list[Step], tuple[str, ...]]":
+) -> tuple[list[Step], tuple[str, ...]]:
     """Return the steps for all files but the GPUs', and the folders for ldconfig."""
     capabilities = frozenset(request.capabilities)
-    steps: "list[Step]" = []
+    steps: list[Step] = []
     if inventory.simulated:
         steps.append(Tmpfs("/proc/driver", mode=0o755))  # procfs has no nvidia to hide there
     if not inventory.store:
@@ -142,7 +144,7 @@ def _driver_files(
         steps.append(_profile(gpus))
     steps += _files(inventory, inventory.binaries, capabilities, "/usr/bin")
     steps += _libraries(inventory, capabilities, container)
-    folders: "tuple[str, ...]" = (container.libraries, container.libraries32)
+    folders: tuple[str, ...] = (container.libraries, container.libraries32)
     if container.compat:
         more, found = _part("compat").plan(
             container.compat, request, inventory.driver, container.libraries
@@ -179,7 +181,7 @@ def _proc_view(inventory: Inventory) -> Tmpfs:
     return Tmpfs(PROC, tuple(files))
 
 
-def own_libraries(root: Root, edits: Edits) -> "list[str]":
+def own_libraries(root: Root, edits: Edits) -> list[str]:
     """Return the image's files that have the name of a link which ldconfig makes for the driver.
 
     The loader takes such a file, which the image brought, and not the library beside it.
@@ -190,7 +192,7 @@ def own_libraries(root: Root, edits: Edits) -> "list[str]":
     return [p for p in paths if p not in mounted and driverroot.link_target(root, p) == ""]
 
 
-def _profile(gpus: "tuple[Gpu, ...]") -> Tmpfs:
+def _profile(gpus: tuple[Gpu, ...]) -> Tmpfs:
     """Return the profile that lists the container's GPUs for EGL: a bit for each minor.
 
     Without a GPU its folder stays empty: with no profile EGL takes what there is.
@@ -204,10 +206,10 @@ def _profile(gpus: "tuple[Gpu, ...]") -> Tmpfs:
 
 def _files(
     inventory: Inventory,
-    files: "tuple[HostFile, ...]",
-    capabilities: "frozenset[str]",
+    files: tuple[HostFile, ...],
+    capabilities: frozenset[str],
     folder: str,
-) -> "list[BindMount]":
+) -> list[BindMount]:
     """Mount those files that the capabilities bring, by their own names, in `folder`."""
     return [
         BindMount(inventory.root + file.path, f"{folder}/{file.path.rpartition('/')[2]}")
@@ -217,11 +219,11 @@ def _files(
 
 
 def _libraries(
-    inventory: Inventory, capabilities: "frozenset[str]", container: LibraryPlaces
-) -> "list[Step]":
+    inventory: Inventory, capabilities: frozenset[str], container: LibraryPlaces
+) -> list[Step]:
     """Libraries, then the links beside them that ldconfig would not make."""
-    steps: "list[Step]" = []
-    links: "list[Step]" = []
+    steps: list[Step] = []
+    links: list[Step] = []
     pairs = [(inventory.libraries, container.libraries)]
     if "compat32" in capabilities:
         pairs.append((inventory.libraries32, container.libraries32))
@@ -243,7 +245,7 @@ def node_of(
     return DeviceNode(path, "c", major, minor, mode, host_path=host_path)
 
 
-def _gpu(inventory: Inventory, gpu: Gpu) -> "list[Step]":
+def _gpu(inventory: Inventory, gpu: Gpu) -> list[Step]:
     base = proc_root(inventory.root)
     entry = f"{PROC}/gpus/{gpu.bus_id.lower()}"  # so with a module that shows the whole domain
     if not driverroot.exists(base, entry):
@@ -255,8 +257,8 @@ def _gpu(inventory: Inventory, gpu: Gpu) -> "list[Step]":
 
 
 def gpus_of_nodes(
-    inventory: Inventory, numbers: "frozenset[tuple[int, int]]"
-) -> "tuple[GivenGpu, ...]":
+    inventory: Inventory, numbers: frozenset[tuple[int, int]]
+) -> tuple[GivenGpu, ...]:
     """Name the GPUs and MIG devices whose nodes, by major and minor, are among `numbers`."""
     gpus = [gpu for gpu in inventory.gpus if (inventory.major, gpu.minor) in numbers]
     chosen = [
@@ -268,7 +270,7 @@ def gpus_of_nodes(
     return given_gpus(inventory, tuple(chosen))
 
 
-def given_gpus(inventory: Inventory, gpus: "tuple[Gpu, ...]") -> "tuple[GivenGpu, ...]":
+def given_gpus(inventory: Inventory, gpus: tuple[Gpu, ...]) -> tuple[GivenGpu, ...]:
     """Name what the container gets: a whole GPU, or the MIG devices of one."""
     all_migs = {gpu.number: gpu.migs for gpu in inventory.gpus}
     given = []

@@ -19,6 +19,8 @@ Of a root without a /proc the kernel's own is taken: the module is the same. Of 
 (COS keeps the files alone in /home/kubernetes/bin/nvidia) the host's nodes are.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -44,8 +46,8 @@ def inventory(
     cache: str = "",
     *,
     strict: bool = False,
-    user: "tuple[int, int]" = (nvml.NOBODY, nvml.NOBODY),
-    dev_root: "str | None" = None,
+    user: tuple[int, int] = (nvml.NOBODY, nvml.NOBODY),
+    dev_root: str | None = None,
 ) -> Inventory:
     """Return what the driver below `root` has to give, by the loader's `cache` below it.
 
@@ -84,8 +86,8 @@ def seen_by(finder: Finder) -> Inventory:
 
 
 def ask_nvml(
-    finder: Finder, library: str, user: "tuple[int, int]" = (nvml.NOBODY, nvml.NOBODY)
-) -> "tuple[str, tuple[Gpu, ...]]":
+    finder: Finder, library: str, user: tuple[int, int] = (nvml.NOBODY, nvml.NOBODY)
+) -> tuple[str, tuple[Gpu, ...]]:
     """Return (CUDA version, GPUs) by NVML, whose `library` is below the root. Raises GPUError.
 
     NVML opens the nodes in /dev: it is asked in the driver root if they are there, as in that of a
@@ -97,7 +99,7 @@ def ask_nvml(
     return nvml.query(root, library, user)[:2]
 
 
-def _inventory(finder: Finder, driver: str, cuda: str, gpus: "tuple[Gpu, ...]") -> Inventory:
+def _inventory(finder: Finder, driver: str, cuda: str, gpus: tuple[Gpu, ...]) -> Inventory:
     root = finder.root
     majors = character_majors(root)
     return Inventory(
@@ -119,7 +121,7 @@ def _inventory(finder: Finder, driver: str, cuda: str, gpus: "tuple[Gpu, ...]") 
     )
 
 
-def _firmware(finder: Finder, driver: str) -> "tuple[HostFile, ...]":
+def _firmware(finder: Finder, driver: str) -> tuple[HostFile, ...]:
     return tuple(map(HostFile, finder.files(("gsp*.bin",), (catalog.firmware_folder(driver),))))
 
 
@@ -149,13 +151,13 @@ def kernel_version(root: str = "") -> str:
     raise GPUError(f"{base}{path}: no driver version in its first line", hint)
 
 
-def character_majors(root: str = "") -> "dict[str, int]":
+def character_majors(root: str = "") -> dict[str, int]:
     """Return name → major of the kernel's character devices: /proc/devices. Raises OSError.
 
     That is the kernel's, whatever the driver root, if that has no /proc. Drivers of today and of
     old are both called nvidia.
     """
-    majors: "dict[str, int]" = {}
+    majors: dict[str, int] = {}
     path = "/proc/devices"
     text = driverroot.read(root if driverroot.exists(root, path) else "", path).decode()
     for line in text.partition("Block devices:")[0].splitlines():
@@ -165,7 +167,7 @@ def character_majors(root: str = "") -> "dict[str, int]":
     return majors
 
 
-def _gpus(finder: Finder, user: "tuple[int, int]") -> "tuple[str, tuple[Gpu, ...]]":
+def _gpus(finder: Finder, user: tuple[int, int]) -> tuple[str, tuple[Gpu, ...]]:
     """Return (CUDA version, GPUs): by NVML, or by /proc without its library. Raises GPUError."""
     root = finder.root
     library = _nvml_path(finder) or _local_library(finder, "libnvidia-ml.so.1")
@@ -181,9 +183,9 @@ def _gpus(finder: Finder, user: "tuple[int, int]") -> "tuple[str, tuple[Gpu, ...
     return "", gpus
 
 
-def proc_gpus(root: str = "") -> "tuple[Gpu, ...]":
+def proc_gpus(root: str = "") -> tuple[Gpu, ...]:
     """Return the GPUs of /proc/driver/nvidia/gpus, in the order of their bus ids."""
-    found: "list[Gpu]" = []
+    found: list[Gpu] = []
     base, folder = proc_root(root), f"{PROC}/gpus"
     for name in driverroot.names(base, folder):
         facts = driverroot.facts(base, f"{folder}/{name}/information")
@@ -206,7 +208,7 @@ def _nvml_path(finder: Finder) -> str:
     return next(found, "")
 
 
-def _libraries(finder: Finder, driver: str, table: "_Table") -> "tuple[HostFile, ...]":
+def _libraries(finder: Finder, driver: str, table: _Table) -> tuple[HostFile, ...]:
     """Return one file for each library of the catalogue: this driver's that is listed last."""
     entries, files = finder.cached(table), []
     for name, needs in catalog.LIBRARIES:
@@ -216,7 +218,7 @@ def _libraries(finder: Finder, driver: str, table: "_Table") -> "tuple[HostFile,
     return tuple(files)
 
 
-def _all_libraries(finder: Finder, driver: str) -> "tuple[HostFile, ...]":
+def _all_libraries(finder: Finder, driver: str) -> tuple[HostFile, ...]:
     """Return the driver's libraries, cached or not; the log says if there is none."""
     found = _libraries(finder, driver, ldcache.WIDE) or _find_local(finder, driver)
     if not found:
@@ -226,7 +228,7 @@ def _all_libraries(finder: Finder, driver: str) -> "tuple[HostFile, ...]":
     return found
 
 
-def _find_local(finder: Finder, driver: str) -> "tuple[HostFile, ...]":
+def _find_local(finder: Finder, driver: str) -> tuple[HostFile, ...]:
     """Return the driver's libraries where ld.so.cache need not, or cannot, know them."""
     return tuple(
         HostFile(real(finder.root, path), needs)
@@ -242,14 +244,14 @@ def _local_library(finder: Finder, name: str) -> str:
     return next((path for path in paths if driverroot.exists(finder.root, path)), "")
 
 
-def _binaries(finder: Finder) -> "tuple[HostFile, ...]":
+def _binaries(finder: Finder) -> tuple[HostFile, ...]:
     needs = dict(catalog.BINARIES)
     found = finder.programs(*needs, beside=(f"{_LOCAL}/bin",))
     rows = ((real(finder.root, path), path.rpartition("/")[2]) for path in found)
     return tuple(HostFile(path, needs[name]) for path, name in rows)
 
 
-def _sockets(root: str) -> "tuple[HostFile, ...]":
+def _sockets(root: str) -> tuple[HostFile, ...]:
     pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", catalog.MPS_PIPES)
     wanted = (*catalog.SOCKETS, (pipes, catalog.MPS_NEEDS))
     there = [(path, needs) for path, needs in wanted if driverroot.exists(root, path)]
@@ -267,7 +269,7 @@ def _refuse_stale(finder: Finder, cache: str) -> None:
             raise GPUError(text, "run ldconfig")
 
 
-def _nodes(root: str, majors: "dict[str, int]") -> "tuple[ControlNode, ...]":
+def _nodes(root: str, majors: dict[str, int]) -> tuple[ControlNode, ...]:
     """Return the control nodes that are there; the log says which one is missing.
 
     Their numbers are the kernel's: a node says what it likes. What is no driver's is missing.

@@ -7,6 +7,8 @@ texts the errors have, what follows a term that decides is not read; where no GP
 conditions on one hold; and the error names the first alternative.
 """
 
+from __future__ import annotations
+
 from minirun.core.errors import GPUError
 from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.request import UnmetRequirement
@@ -18,7 +20,7 @@ _CUDA_ADVICE = ", please update your driver to a newer version, or use an earlie
 _NOT_ASKED = ": without libnvidia-ml.so.1 its version cannot be asked for"
 
 
-def check(inventory: Inventory, gpus: "tuple[Gpu, ...]", requirements: "tuple[str, ...]") -> None:
+def check(inventory: Inventory, gpus: tuple[Gpu, ...], requirements: tuple[str, ...]) -> None:
     """Check every requirement for every chosen GPU.
 
     Raises UnmetRequirement naming the one that fails, GPUError for one that is no expression.
@@ -29,7 +31,7 @@ def check(inventory: Inventory, gpus: "tuple[Gpu, ...]", requirements: "tuple[st
             _check(requirement, facts)
 
 
-def _check(requirement: str, facts: "dict[str, str]") -> None:
+def _check(requirement: str, facts: dict[str, str]) -> None:
     """Check one expression: one of its alternatives must hold in all its terms."""
     holds = True
     for alternative in requirement.split(" "):
@@ -50,7 +52,7 @@ def _check(requirement: str, facts: "dict[str, str]") -> None:
         raise UnmetRequirement(text, hint, requirement)
 
 
-def _holds(text: str, facts: "dict[str, str]") -> bool:
+def _holds(text: str, facts: dict[str, str]) -> bool:
     """Evaluate `cuda>=12.4`; a fact that is unknown satisfies nothing. Raises GPUError."""
     at = next((at for at, sign in enumerate(text) if sign in _SIGNS), 0)
     value = text[at:].lstrip(_SIGNS)
@@ -71,7 +73,7 @@ def _holds(text: str, facts: "dict[str, str]") -> bool:
     }[operator]  # fmt: skip
 
 
-def _version(text: str) -> "list[int]":
+def _version(text: str) -> list[int]:
     """Return 12.4.0 as [1, 12, 4]: zeros at its end do not count. [] if it is no version."""
     parts = [part for part in text.split(".") if part]
     digits = all(part.isascii() and part.isdigit() and len(part) < _LONGEST for part in parts)

@@ -5,6 +5,8 @@ container no library, or one that the kernel module refuses. Folders are always 
 cache only where a library is missing.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.gpu import driverroot
@@ -16,7 +18,7 @@ _USUAL = ("/usr/lib64", f"/usr/lib/{os.uname().machine}-linux-gnu")
 """Where the libraries of a driver lie, if they lie anywhere."""
 
 
-def find_mismatches(found: Inventory, wanted: "frozenset[str]", cache: str) -> "list[Notice]":
+def find_mismatches(found: Inventory, wanted: frozenset[str], cache: str) -> list[Notice]:
     """Return what is wrong with the libraries that bring the capabilities `wanted`."""
     expected = {name for name, needs in catalog.LIBRARIES if wanted & frozenset(needs.split())}
     here = {_stem(file) for file in found.libraries}
@@ -35,7 +37,7 @@ def find_mismatches(found: Inventory, wanted: "frozenset[str]", cache: str) -> "
     return said
 
 
-def _none(found: Inventory, expected: "set[str]", cache: str) -> Notice:
+def _none(found: Inventory, expected: set[str], cache: str) -> Notice:
     """Say why no library was found at all."""
     folders = {path.rpartition("/")[0] for path in _cached(found, cache).values()}
     unlisted = _on_disk(found, folders | {*_USUAL}) & expected
@@ -56,7 +58,7 @@ def _skew(found: Inventory, version: str, name: str) -> Notice:
     return Notice(text, "an update? reboot, or load the new module: rmmod nvidia; modprobe nvidia")
 
 
-def _others(found: Inventory, names: "set[str]", cache: str) -> "dict[str, str]":
+def _others(found: Inventory, names: set[str], cache: str) -> dict[str, str]:
     """Return library → version, for those of `names` that are there in another version."""
     others = {}
     for soname, path in _cached(found, cache).items():
@@ -67,14 +69,14 @@ def _others(found: Inventory, names: "set[str]", cache: str) -> "dict[str, str]"
     return others
 
 
-def _cached(found: Inventory, cache: str) -> "dict[str, str]":
+def _cached(found: Inventory, cache: str) -> dict[str, str]:
     """Return SONAME → path of what the loader's cache lists for this machine."""
     return {entry.soname: entry.path for entry in ldcache.load(found.root, cache)}
 
 
-def _on_disk(found: Inventory, folders: "set[str]") -> "set[str]":
+def _on_disk(found: Inventory, folders: set[str]) -> set[str]:
     """Return the driver's libraries that lie in these folders, without their version."""
-    names: "set[str]" = set()
+    names: set[str] = set()
     for folder in folders:
         names.update(driverroot.names(found.root, folder))
     ending = f".{found.driver}"

@@ -10,6 +10,8 @@ What costs nothing is looked at always (the inventory knows it); the libraries o
 where a real one is (minirun.gpu.nvidia.cli.skew).
 """
 
+from __future__ import annotations
+
 from minirun.core import events, visible
 from minirun.core.errors import GPUError
 from minirun.gpu.inventory import Inventory, Notice
@@ -19,9 +21,9 @@ from minirun.gpu.request import NvidiaRequest
 MODPROBE = "nvidia-modprobe -u -c 0 makes it"
 
 
-def check(found: Inventory, request: "NvidiaRequest", cache: str = "") -> "list[Notice]":
+def check(found: Inventory, request: NvidiaRequest, cache: str = "") -> list[Notice]:
     """Return what is wrong with a host. Raises GPUError if `cache`, its ld.so.cache, is damaged."""
-    said: "list[Notice]" = []
+    said: list[Notice] = []
     if any(request.devices) and not found.gpus:
         said.append(Notice(*found.why_no_gpu(), fatal=True))
     wanted = frozenset(request.capabilities) if not found.store else frozenset()
@@ -36,14 +38,14 @@ def check(found: Inventory, request: "NvidiaRequest", cache: str = "") -> "list[
     return said
 
 
-def report_notices(notices: "list[Notice]") -> None:
+def report_notices(notices: list[Notice]) -> None:
     """Print warnings for the user, and write them into the log. Raises GPUError for a fatal one."""
     for one in refuse_fatal(notices):
         events.emit("note", "warning", {"text": one.text}, why=one.hint)
         visible.warn(str(one))
 
 
-def refuse_fatal(notices: "list[Notice]") -> "list[Notice]":
+def refuse_fatal(notices: list[Notice]) -> list[Notice]:
     """Return the notices, or raise GPUError for the first fatal one."""
     for one in notices:
         if one.fatal:

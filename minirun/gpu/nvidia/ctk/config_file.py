@@ -4,6 +4,8 @@ Comments and order of a file stay as they are (tomlkit); the real program writes
 sorted. What the keys mean: minirun.gpu.nvidia.runtime.config.
 """
 
+from __future__ import annotations
+
 import os
 import tomllib
 
@@ -86,7 +88,7 @@ def default() -> str:
     return text.replace(_USER, _USER.removeprefix("#")) if default_user() else text
 
 
-def changed(path: str, settings: "list[str]") -> str:
+def changed(path: str, settings: list[str]) -> str:
     """Return a file's text with `settings`, each KEY=VALUE, or KEY for true; nothing is written.
 
     Where the file is missing, the default one is changed. Raises UsageError, ConfigError.
@@ -100,7 +102,7 @@ def changed(path: str, settings: "list[str]") -> str:
     return tomlkit.dumps(document)
 
 
-def _setting(text: str) -> "tuple[str, Any]":
+def _setting(text: str) -> tuple[str, Any]:
     """Split KEY=VALUE; a list's items are separated by colons. Raises UsageError."""
     key, equals, value = text.partition("=")
     kind = _kinds().get(key)
@@ -119,11 +121,11 @@ def _refused(text: str, why: str) -> UsageError:
     return UsageError(f"invalid --set option {text}: {why}", "as in --set disable-require=true", 1)
 
 
-def _kinds() -> "dict[str, type]":
+def _kinds() -> dict[str, type]:
     """Return key → type, of the default file's keys, and of those that it has as comments."""
     found: dict[str, type] = {}
 
-    def walk(table: "dict[str, Any]", above: str) -> None:
+    def walk(table: dict[str, Any], above: str) -> None:
         for name, value in table.items():
             if isinstance(value, dict):
                 walk(value, f"{above}{name}.")

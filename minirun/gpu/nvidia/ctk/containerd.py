@@ -14,6 +14,8 @@ v1.7.24, v2.0.0 and v2.3.4, their server/config/config.go; NVIDIA/nvidia-contain
 pkg/config/engine/containerd.
 """
 
+from __future__ import annotations
+
 import glob
 import os
 
@@ -53,7 +55,7 @@ _BUILT_IN = {
 }  # fmt: skip
 
 
-def configure(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
+def configure(setup: EngineSetup, log: ToolkitLog) -> tuple[Written, ...]:
     """Return the files as they are to be, nothing written yet. Raises ConfigError."""
     main, asked = read_toml(setup.config), dumped(setup)
     source = asked or main
@@ -93,7 +95,7 @@ def configure(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
     )
 
 
-def _version(document: "Any", path: str) -> int:
+def _version(document: Any, path: str) -> int:
     """Return the version of a file's format: 1 if it has none, 2 for a new one."""
     version = document.get("version", 1 if len(document) else 2)
     if not isinstance(version, int) or isinstance(version, bool) or version < 0:
@@ -108,8 +110,8 @@ def _plugin(version: int) -> str:
 
 
 def _read_order(
-    path: str, main: "Any", drop_in: str, pattern: str
-) -> "tuple[_ParsedFiles, _ParsedFiles]":
+    path: str, main: Any, drop_in: str, pattern: str
+) -> tuple[_ParsedFiles, _ParsedFiles]:
     """Return the files that containerd reads before the drop-in, and after it. Raises ConfigError.
 
     A file that is imported by an imported one comes after all of the importing one's neighbours.
@@ -136,14 +138,14 @@ def _read_order(
     return before, after
 
 
-def _imports(document: "Any", path: str) -> "list[str]":
+def _imports(document: Any, path: str) -> list[str]:
     imports = document.get("imports", [])
     if not isinstance(imports, list) or not all(isinstance(one, str) for one in imports):
         raise ConfigError(f"{path}: imports: expected a list of paths", status=1)
     return list(imports)
 
 
-def _sections(files: "_ParsedFiles", plugin: str) -> "tuple[TomlTable, TomlTable]":
+def _sections(files: _ParsedFiles, plugin: str) -> tuple[TomlTable, TomlTable]:
     """Return the plugin's section of the last file that has it, and those of all files merged."""
     last: TomlTable = {}
     whole: TomlTable = {}
@@ -157,7 +159,7 @@ def _sections(files: "_ParsedFiles", plugin: str) -> "tuple[TomlTable, TomlTable
     return last, whole
 
 
-def _warn_of_later(setup: EngineSetup, later: "_ParsedFiles", plugin: str, log: ToolkitLog) -> None:
+def _warn_of_later(setup: EngineSetup, later: _ParsedFiles, plugin: str, log: ToolkitLog) -> None:
     """Warn of the files that containerd before 2.0 reads in place of the drop-in."""
     for path, document in later:
         if value_at(document, ("plugins", plugin)) is not None:
@@ -168,7 +170,7 @@ def _warn_of_later(setup: EngineSetup, later: "_ParsedFiles", plugin: str, log: 
             )
 
 
-def _add(setup: EngineSetup, cri: "Any", entry: "TomlTable", *, is_version_1: bool) -> None:
+def _add(setup: EngineSetup, cri: Any, entry: TomlTable, *, is_version_1: bool) -> None:
     """Put the runtime's entry into the CRI plugin's section, in place of an earlier one."""
     entry["runtime_type"] = entry.get("runtime_type") or _TYPE
     binary = entry.get("options")
@@ -179,7 +181,7 @@ def _add(setup: EngineSetup, cri: "Any", entry: "TomlTable", *, is_version_1: bo
     table_at(cri, _RUNTIMES, setup.config)[setup.name] = entry
 
 
-def _set_default(setup: EngineSetup, cri: "Any", whole: "TomlTable") -> None:
+def _set_default(setup: EngineSetup, cri: Any, whole: TomlTable) -> None:
     """Make the runtime the default one, or see that it is not.
 
     To leave the key out does not do where the main file has it and sections are merged.
@@ -192,7 +194,7 @@ def _set_default(setup: EngineSetup, cri: "Any", whole: "TomlTable") -> None:
         table[key] = other_default(setup, value_at(whole, _RUNTIMES)) or "runc"
 
 
-def _keep_the_default(cri: "Any", path: str) -> None:
+def _keep_the_default(cri: Any, path: str) -> None:
     """Add runc where it is the default runtime and not in the table.
 
     containerd before 2.0 has a runc of its own, but only if a file has no table of runtimes; a
@@ -203,7 +205,7 @@ def _keep_the_default(cri: "Any", path: str) -> None:
         runtimes["runc"] = {"runtime_type": _TYPE}
 
 
-def _import(main: "tomlkit.TOMLDocument", version: int, pattern: str, path: str) -> None:
+def _import(main: tomlkit.TOMLDocument, version: int, pattern: str, path: str) -> None:
     """Make containerd's main file import the drop-in's folder. Raises ConfigError."""
     imports = _imports(main, path)
     if pattern in imports:

@@ -6,6 +6,8 @@ unit's DeviceAllow. NVIDIA's nodes are not made by udev, so the links are missin
 Error" in a container that worked. The links are the cure (the toolkit's issue 48).
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -21,7 +23,7 @@ _GPU = ("0x0300", "0x0302")
 _OTHERS = ("nvidia-fs", "nvidia-nvswitch", "nvidia-nvlink")
 
 
-def existing_nodes(root: str) -> "list[tuple[str, str]]":
+def existing_nodes(root: str) -> list[tuple[str, str]]:
     """Return (MAJOR:MINOR, path) of the driver's nodes that are in `root`/dev. Raises OSError.
 
     Those of GPUDirect Storage, NVSwitch and NVLink are left out.
@@ -38,7 +40,7 @@ def existing_nodes(root: str) -> "list[tuple[str, str]]":
     return nodes
 
 
-def possible_nodes(root: str, kernel: str = "") -> "list[tuple[str, str]]":
+def possible_nodes(root: str, kernel: str = "") -> list[tuple[str, str]]:
     """Return (MAJOR:MINOR, path) of all nodes that the driver may make for the GPUs on the PCI bus.
 
     Without a GPU there are none. The kernel tells of devices in /proc and /sys, which are below
@@ -56,7 +58,7 @@ def possible_nodes(root: str, kernel: str = "") -> "list[tuple[str, str]]":
     return [(f"{major}:{minor}", root + path) for path, major, minor in rows]
 
 
-def _majors(kernel: str) -> "dict[str, int]":
+def _majors(kernel: str) -> dict[str, int]:
     """Return name → major of the driver's devices. Raises GPUError where it is not loaded."""
     majors = character_majors(kernel)
     if "nvidia" not in majors:
@@ -65,7 +67,7 @@ def _majors(kernel: str) -> "dict[str, int]":
     return majors
 
 
-def _control_nodes(majors: "dict[str, int]") -> "list[tuple[str, int, int]]":
+def _control_nodes(majors: dict[str, int]) -> list[tuple[str, int, int]]:
     """Return (path, major, minor) of nvidiactl and the like, of the modules that are loaded."""
     nodes = sorted(catalog.NODES, key=lambda row: row[1])
     return [(path, majors[kind], minor) for path, kind, minor, _ in nodes if kind in majors]
@@ -84,7 +86,7 @@ def make_nodes(root: str, log: ToolkitLog, kernel: str = "", *, dry_run: bool = 
             os.chmod(path, 0o666)
 
 
-def _key_minors(kernel: str, gpus: int) -> "list[int]":
+def _key_minors(kernel: str, gpus: int) -> list[int]:
     """Return the minors of config, monitor, and all instances that so many GPUs may have.
 
     The kernel lists those of GPUs that are not there as well. Raises OSError.
@@ -99,7 +101,7 @@ def _key_minors(kernel: str, gpus: int) -> "list[int]":
 
 
 def link(
-    nodes: "list[tuple[str, str]]", folder: str, log: ToolkitLog, *, dry_run: bool = False
+    nodes: list[tuple[str, str]], folder: str, log: ToolkitLog, *, dry_run: bool = False
 ) -> None:
     """Make the links in `folder`; one that is there already stays. Raises OSError."""
     if nodes and not dry_run:

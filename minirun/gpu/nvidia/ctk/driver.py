@@ -8,6 +8,8 @@ Simplified: the real tool opens each library for its SONAME; here the links of t
 called like one (libNAME.so.N) tell it.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.gpu import driverroot
@@ -15,8 +17,8 @@ from minirun.gpu.nvidia.cli.catalog import MPS_PIPES
 from minirun.gpu.nvidia.cli.planner import LINKS
 from minirun.gpu.nvidia.find import Finder, glob, real
 
-FILE: "tuple[str, ...]" = ("ro", "nosuid", "nodev", "rbind", "rprivate")
-SOCKET: "tuple[str, ...]" = ("nosuid", "nodev", "rbind", "rprivate", "noexec")
+FILE: tuple[str, ...] = ("ro", "nosuid", "nodev", "rbind", "rprivate")
+SOCKET: tuple[str, ...] = ("nosuid", "nodev", "rbind", "rprivate", "noexec")
 """Options of mounts."""
 PROGRAMS = (
     "nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control",
@@ -28,7 +30,7 @@ _OPTIONAL = "libnvidia-nvvm70.so.*"
 _FIRMWARE = "/sys/module/firmware_class/parameters/path"
 
 
-def libraries(finder: Finder, driver: str, folders: "list[str]") -> "list[str]":
+def libraries(finder: Finder, driver: str, folders: list[str]) -> list[str]:
     """Return the driver's libraries in these folders, and in a folder vdpau of each."""
     places = (*folders, *(f"{folder.rstrip('/')}/vdpau" for folder in folders))
     found = finder.files((f"*.so.{driver}",), places)
@@ -38,7 +40,7 @@ def libraries(finder: Finder, driver: str, folders: "list[str]") -> "list[str]":
     return found + more
 
 
-def optional(finder: Finder, folders: "list[str]") -> "list[str]":
+def optional(finder: Finder, folders: list[str]) -> list[str]:
     """Return the libraries that only newer drivers have; say it where there is none."""
     paths = [path for folder in folders for path in glob(finder.root, f"{folder}/{_OPTIONAL}")]
     found = [path for path in paths if not driverroot.link(finder.root, path)]
@@ -47,7 +49,7 @@ def optional(finder: Finder, folders: "list[str]") -> "list[str]":
     return found
 
 
-def others(finder: Finder, driver: str) -> "list[tuple[str, tuple[str, ...]]]":
+def others(finder: Finder, driver: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return (path, options) of what is no library: sockets, firmware, programs."""
     rows = [(path, SOCKET) for path in finder.files(_SOCKETS, ("/run", "/var/run"), first=True)]
     rows += [(path, SOCKET) for path in finder.files((MPS_PIPES,), ("/",), first=True)]
@@ -55,7 +57,7 @@ def others(finder: Finder, driver: str) -> "list[tuple[str, tuple[str, ...]]]":
     return rows + [(path, FILE) for path in (*firmware, *finder.programs(*PROGRAMS))]
 
 
-def _firmware_folders() -> "tuple[str, ...]":
+def _firmware_folders() -> tuple[str, ...]:
     """Return where the kernel looks for firmware: its documentation, "Firmware search paths"."""
     release = os.uname().release
     try:
@@ -68,12 +70,12 @@ def _firmware_folders() -> "tuple[str, ...]":
     return tuple(path for path in (own, *usual) if path)
 
 
-def folders(paths: "list[str]") -> "list[str]":
+def folders(paths: list[str]) -> list[str]:
     """Return the folders of libraries, sorted."""
     return sorted({path.rpartition("/")[0] for path in paths})
 
 
-def links(root: str, paths: "list[str]") -> "list[str]":
+def links(root: str, paths: list[str]) -> list[str]:
     """Return the links beside the libraries, as `target::link`, library by library.
 
     Those that programs wrongly rely on (minirun.gpu.nvidia.cli.planner.LINKS) come first; then
@@ -87,7 +89,7 @@ def links(root: str, paths: "list[str]") -> "list[str]":
     return list(dict.fromkeys(found))
 
 
-def _links_in(root: str, folder: str) -> "dict[str, str]":
+def _links_in(root: str, folder: str) -> dict[str, str]:
     """Return name → name of the file that it leads to, for each link of a folder."""
     found = {}
     for name in driverroot.names(root, folder):
@@ -96,7 +98,7 @@ def _links_in(root: str, folder: str) -> "dict[str, str]":
     return found
 
 
-def _links_of(library: str, names: "dict[str, str]") -> "list[tuple[str, str]]":
+def _links_of(library: str, names: dict[str, str]) -> list[tuple[str, str]]:
     """Return (target, link) of each link that a library has."""
     plain = library.partition(".so.")[0] + ".so"
     found = [(to or library, link) for name, link, to in LINKS if name == plain]

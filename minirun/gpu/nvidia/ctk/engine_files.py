@@ -5,6 +5,8 @@ of crun, the first that is configured. NVIDIA's own are passed over, as an entry
 `configure` says nothing of the engine.
 """
 
+from __future__ import annotations
+
 import os
 import subprocess
 
@@ -34,7 +36,7 @@ class EngineSetup(Record):
     path: str
     default: bool
     cdi: bool
-    commands: "tuple[tuple[str, ...], ...]" = ()
+    commands: tuple[tuple[str, ...], ...] = ()
     """Commands that print the configuration in force; none if the engine's files are read."""
 
 
@@ -46,7 +48,7 @@ class Written(Record):
     title: str
 
 
-def dumped(setup: EngineSetup) -> "TomlTable | None":
+def dumped(setup: EngineSetup) -> TomlTable | None:
     """Return what the engine itself says that it has; None if it is not asked.
 
     The first command that there is counts. Raises ConfigError.
@@ -65,7 +67,7 @@ def dumped(setup: EngineSetup) -> "TomlTable | None":
     raise ConfigError(f"{' '.join(setup.commands[0])}: {failed}", "--config-source=file", 1)
 
 
-def options(setup: EngineSetup, default: "Any", runtimes: "Any", log: ToolkitLog) -> "TomlTable":
+def options(setup: EngineSetup, default: Any, runtimes: Any, log: ToolkitLog) -> TomlTable:
     """Return a copy of the options of the first of `default`, runc and crun that has any."""
     names = [default] if isinstance(default, str) and not is_own(setup, default) else []
     names += ["runc", "crun"]
@@ -83,13 +85,13 @@ def is_own(setup: EngineSetup, name: str) -> bool:
     return name in ("", setup.name) or name.startswith("nvidia")
 
 
-def other_default(setup: EngineSetup, runtimes: "Any") -> str:
+def other_default(setup: EngineSetup, runtimes: Any) -> str:
     """Return the runtime that is the default one if `setup.name` is not; "" if none is known."""
     known = [name for name in runtimes if not is_own(setup, name)] if runtimes else []
     return next((name for name in ("runc", "crun", *known) if name in known), "")
 
 
-def merged(below: "TomlTable", above: "TomlTable") -> "TomlTable":
+def merged(below: TomlTable, above: TomlTable) -> TomlTable:
     """Return both tables as one, level by level; where both have a value, it is `above`'s."""
     result = dict(below)
     for key, value in above.items():
@@ -100,14 +102,14 @@ def merged(below: "TomlTable", above: "TomlTable") -> "TomlTable":
     return result
 
 
-def value_at(table: "Any", keys: "tuple[str, ...]") -> "Any":
+def value_at(table: Any, keys: tuple[str, ...]) -> Any:
     """Return the value at `keys`; None if there is none."""
     for key in keys:
         table = table.get(key) if isinstance(table, dict) else None
     return table
 
 
-def table_at(table: "Any", keys: "tuple[str, ...]", path: str) -> "Any":
+def table_at(table: Any, keys: tuple[str, ...], path: str) -> Any:
     """Return the table at `keys`, made where it is missing. Raises ConfigError."""
     for at, key in enumerate(keys):
         if key not in table:
@@ -118,7 +120,7 @@ def table_at(table: "Any", keys: "tuple[str, ...]", path: str) -> "Any":
     return table
 
 
-def read_toml(path: str) -> "tomlkit.TOMLDocument":
+def read_toml(path: str) -> tomlkit.TOMLDocument:
     """Return a file's document, an empty one where it is missing. Raises ConfigError."""
     try:
         return tomlkit.parse(read(path))

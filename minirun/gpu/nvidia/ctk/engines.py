@@ -9,6 +9,8 @@ The result means the same as the real nvidia-ctk's; comments and order of a TOML
 changed stay as they are (tomlkit), where the real one writes all of it anew, sorted and indented.
 """
 
+from __future__ import annotations
+
 import glob
 import json
 import os
@@ -43,7 +45,7 @@ class Engine(Record):
     config: str
     drop_in: str
     runtime: str
-    commands: "tuple[tuple[str, ...], ...]" = ()
+    commands: tuple[tuple[str, ...], ...] = ()
     """Commands that print the configuration in force, the first that there is counts."""
 
 
@@ -65,20 +67,20 @@ _TABLES = ("runtimes", "features")
 """Tables of docker's daemon.json."""
 
 
-def configure(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
+def configure(setup: EngineSetup, log: ToolkitLog) -> tuple[Written, ...]:
     """Return the files as they are to be, nothing written yet. Raises ConfigError."""
     make = {"docker": _docker, "containerd": containerd.configure, "crio": _crio}[setup.engine]
     return tuple(file._replace(text=f"{file.text.rstrip()}\n") for file in make(setup, log))
 
 
-def _docker(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
+def _docker(setup: EngineSetup, log: ToolkitLog) -> tuple[Written, ...]:
     text = read(setup.config)
     if text:
         log.info(f"Loading config from {setup.config}")
     else:
         log.info("Config file does not exist; using empty config")
     try:
-        config: "Any" = json.loads(text) if text.strip() else {}
+        config: Any = json.loads(text) if text.strip() else {}
     except ValueError as error:
         raise ConfigError(f"{setup.config}: {error}", status=1) from None
     tables = (
@@ -96,7 +98,7 @@ def _docker(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
     return (Written(setup.config, text, ""),)
 
 
-def _crio(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
+def _crio(setup: EngineSetup, log: ToolkitLog) -> tuple[Written, ...]:
     """Return the file with the entry. CRI-O merges drop-ins level by level, in order of names."""
     main = read_toml(setup.config)
     target: Any = tomlkit.document() if setup.drop_in else main
@@ -118,7 +120,7 @@ def _crio(setup: EngineSetup, log: ToolkitLog) -> "tuple[Written, ...]":
     return (Written(setup.drop_in or setup.config, tomlkit.dumps(target), ""),)
 
 
-def _set_other_default(setup: EngineSetup, table: "Any", runtimes: "Any", log: ToolkitLog) -> None:
+def _set_other_default(setup: EngineSetup, table: Any, runtimes: Any, log: ToolkitLog) -> None:
     """Have the runtime be the default one no more, as far as another one is known."""
     other = other_default(setup, runtimes)
     if other:

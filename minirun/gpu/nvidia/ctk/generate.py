@@ -12,6 +12,8 @@ config.json it would be refused by runc), with all GPUs in it, as a container in
 with the real driver. It has nothing below /dev/dri.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
@@ -50,9 +52,7 @@ class CdiDevice(Record):
         return {"index": self.number, "uuid": self.uuid, "type-index": kind + self.number}[strategy]
 
 
-def spec(
-    inventory: Inventory, recipe: CdiRecipe, finder: "Finder | None" = None
-) -> "dict[str, Any]":
+def spec(inventory: Inventory, recipe: CdiRecipe, finder: Finder | None = None) -> dict[str, Any]:
     """Return the spec of what the host has. Raises GPUError, OSError."""
     finder = finder or Finder(inventory.root)
     found = devices(inventory, recipe, finder)
@@ -61,7 +61,7 @@ def spec(
     return document(named, rest, recipe, simulated=inventory.simulated)
 
 
-def devices(inventory: Inventory, recipe: CdiRecipe, finder: Finder) -> "list[CdiDevice]":
+def devices(inventory: Inventory, recipe: CdiRecipe, finder: Finder) -> list[CdiDevice]:
     """Return the devices that a recipe asks for, in its order. Raises GPUError."""
     if "none" in recipe.devices:
         return []
@@ -80,7 +80,7 @@ def devices(inventory: Inventory, recipe: CdiRecipe, finder: Finder) -> "list[Cd
     ]
 
 
-def _choose(rows: "list[Any]", name: str) -> "Any":
+def _choose(rows: list[Any], name: str) -> Any:
     """Return the row of this index or UUID. Raises GPUError in the words of nvidia-ctk."""
     for row in rows:
         if name in row[:2]:
@@ -100,7 +100,7 @@ def _choose(rows: "list[Any]", name: str) -> "Any":
 
 
 def _edits(
-    inventory: Inventory, recipe: CdiRecipe, finder: Finder, gpu: Gpu, mig: "Mig | None"
+    inventory: Inventory, recipe: CdiRecipe, finder: Finder, gpu: Gpu, mig: Mig | None
 ) -> Edits:
     """Return the edits of one device."""
     minors = (mig.gi_minor, mig.ci_minor) if mig else ()
@@ -111,20 +111,20 @@ def _edits(
         return Edits(steps=(_simulated(gpu.node, inventory.major, gpu.minor), *keys))
     beside = [] if mig else graphics.dri_nodes(finder, gpu)
     nodes = finder.nodes(gpu.node, *caps, *beside)
-    hooks: "tuple[CdiHook, ...]" = ()
+    hooks: tuple[CdiHook, ...] = ()
     if not mig:
         hooks = recipe.links(graphics.dri_links(finder, gpu, finder.nodes(gpu.node, *beside)))
     return with_nodes(nodes, finder, hooks + chmod(recipe, nodes))
 
 
-def chmod(recipe: CdiRecipe, nodes: "list[str]") -> "tuple[CdiHook, ...]":
+def chmod(recipe: CdiRecipe, nodes: list[str]) -> tuple[CdiHook, ...]:
     """Return the hook that opens the folders of nested nodes: crun once closed them (#1047)."""
     above = list(dict.fromkeys(path.rpartition("/")[0] for path in nodes))
     nested = [folder for folder in above if folder in _NESTED]
     return recipe.hook("chmod", "--mode", "755", *options("--path", nested)) if nested else ()
 
 
-def with_nodes(paths: "list[str]", finder: Finder, hooks: "tuple[CdiHook, ...]" = ()) -> Edits:
+def with_nodes(paths: list[str], finder: Finder, hooks: tuple[CdiHook, ...] = ()) -> Edits:
     """Return the edits of these nodes, with the groups that they need, and hooks."""
     found = [describe_node(finder.dev_root, path) for path in paths]
     gids = dict.fromkeys(gid for _, gid in found if gid)
@@ -132,7 +132,7 @@ def with_nodes(paths: "list[str]", finder: Finder, hooks: "tuple[CdiHook, ...]" 
     return in_order(Edits(steps=nodes, hooks=hooks, groups=tuple(gids)))
 
 
-def describe_node(root: str, path: str) -> "tuple[DeviceNode, int]":
+def describe_node(root: str, path: str) -> tuple[DeviceNode, int]:
     """Return a node of the host, and the group that may use it if not everybody may (else 0).
 
     As in the real tool's specs a node has no type. Raises OSError.
@@ -162,8 +162,8 @@ def common(
         finder.log.info(f"Using driver version {version}")
     folders = finder.driver_folders(version)
     control = Edits()
-    hooks: "tuple[CdiHook, ...]" = ()
-    rows: "list[tuple[str, str, tuple[str, ...]]]" = []
+    hooks: tuple[CdiHook, ...] = ()
+    rows: list[tuple[str, str, tuple[str, ...]]] = []
     if not management:
         control = _control_nodes(inventory, finder)
         found, links = graphics.files(finder, version, folders)
@@ -192,8 +192,8 @@ def _control_nodes(inventory: Inventory, finder: Finder) -> Edits:
 
 
 def _driver_hooks(
-    recipe: CdiRecipe, finder: Finder, libraries: "list[str]", version: str, folders: "list[str]"
-) -> "tuple[CdiHook, ...]":
+    recipe: CdiRecipe, finder: Finder, libraries: list[str], version: str, folders: list[str]
+) -> tuple[CdiHook, ...]:
     hooks = recipe.links(driver.links(finder.root, libraries))
     driver.optional(finder, folders)
     hooks += recipe.hook("enable-cuda-compat", f"--host-driver-version={version}")

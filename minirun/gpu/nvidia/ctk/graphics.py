@@ -4,6 +4,8 @@ None of it is a library with the driver's version in its name, so it is listed h
 as in the real toolkit (internal/discover/graphics.go).
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.gpu import driverroot
@@ -39,8 +41,8 @@ _PCI = "/sys/bus/pci/devices"
 
 
 def files(
-    finder: Finder, driver: str, folders: "list[str]"
-) -> "tuple[list[tuple[str, str]], list[str]]":
+    finder: Finder, driver: str, folders: list[str]
+) -> tuple[list[tuple[str, str]], list[str]]:
     """Return ((path, its path in the container) of files, links `target::link`).
 
     `folders` are those of the driver's libraries.
@@ -63,12 +65,12 @@ def files(
     return [*plain, *(row for row in vulkan if row[0])], links
 
 
-def _xorg_folders(folders: "list[str]") -> "tuple[str, ...]":
+def _xorg_folders(folders: list[str]) -> tuple[str, ...]:
     beside = [f"{folder}/{name}" for folder in folders for name in _BESIDE]
     return (*beside, *(f"{base}/{name}" for base in _XORG for name in _MODULES))
 
 
-def dri_nodes(finder: Finder, gpu: Gpu) -> "list[str]":
+def dri_nodes(finder: Finder, gpu: Gpu) -> list[str]:
     """Return the paths of a GPU's nodes below /dev/dri: by sysfs; without it, by their links."""
     nodes = [
         f"{_DRI}/{name.rpartition('/')[2]}" for name in glob("", f"{_PCI}/{gpu.proc_name}/drm/*")
@@ -76,7 +78,7 @@ def dri_nodes(finder: Finder, gpu: Gpu) -> "list[str]":
     return nodes or [node for _, node in _links(finder, gpu)]
 
 
-def dri_links(finder: Finder, gpu: Gpu, nodes: "list[str]") -> "list[str]":
+def dri_links(finder: Finder, gpu: Gpu, nodes: list[str]) -> list[str]:
     """Return the links below /dev/dri/by-path to these nodes, as `target::link`."""
     rows = _links(finder, gpu)
     if finder.log and nodes[1:]:
@@ -87,7 +89,7 @@ def dri_links(finder: Finder, gpu: Gpu, nodes: "list[str]") -> "list[str]":
     return [row for row, node in rows if node in nodes]
 
 
-def _links(finder: Finder, gpu: Gpu) -> "list[tuple[str, str]]":
+def _links(finder: Finder, gpu: Gpu) -> list[tuple[str, str]]:
     """Return (`target::link`, the node that it leads to) of each link of a GPU."""
     found = []
     for kind in ("card", "render"):

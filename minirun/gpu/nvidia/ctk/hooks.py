@@ -21,6 +21,8 @@ Simplified: enable-cuda-compat compares driver versions, not the CUDA version in
 update-ldcache leaves out only standard folders, not what the image's files name as well.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 import zlib
@@ -77,7 +79,7 @@ def _is_hosts(root: OwnRoot, path: str) -> bool:
     return mount is not None
 
 
-def _vacant(root: Root, path: str) -> "tuple[int, str]":
+def _vacant(root: Root, path: str) -> tuple[int, str]:
     """Make room for `path`; return (descriptor of its folder, its name). Raises OSError."""
     parent, name = root.make_parent(path)
     try:
@@ -90,7 +92,7 @@ def _vacant(root: Root, path: str) -> "tuple[int, str]":
     return parent, name
 
 
-def update_cache(root: OwnRoot, folders: "tuple[str, ...]", program: str) -> None:
+def update_cache(root: OwnRoot, folders: tuple[str, ...], program: str) -> None:
     """Make SONAME links and /etc/ld.so.cache with the host's ldconfig. Raises GPUError, OSError.
 
     The folders stand in files of the image, as the real hook writes them since 1.16: those on the
@@ -111,7 +113,7 @@ def update_cache(root: OwnRoot, folders: "tuple[str, ...]", program: str) -> Non
     ldconfig.run(Target(root, "/", fd), f"@{program}", ())
 
 
-def _standard_folders(root: Root) -> "tuple[str, ...]":
+def _standard_folders(root: Root) -> tuple[str, ...]:
     """Return the folders that the image's own loader looks through: ld.so(8)."""
     if has(root, "/etc/debian_version"):
         folder = f"lib/{os.uname().machine}-linux-gnu"
@@ -120,7 +122,7 @@ def _standard_folders(root: Root) -> "tuple[str, ...]":
     return (*wide, "/libx32", "/usr/libx32") if os.uname().machine == "x86_64" else wide
 
 
-def _name_to_musl(root: Root, folders: "tuple[str, ...]") -> None:
+def _name_to_musl(root: Root, folders: tuple[str, ...]) -> None:
     """Name folders to the loader of musl, which reads no cache, each once. Raises OSError.
 
     Its file replaces the folders that are built in, of which one is not the driver's business:
@@ -138,7 +140,7 @@ def _name_to_musl(root: Root, folders: "tuple[str, ...]") -> None:
     write_new(root, path, text.encode(errors="surrogateescape"), 0o644)
 
 
-def _name_folders(root: Root, name: str, folders: "tuple[str, ...]") -> None:
+def _name_folders(root: Root, name: str, folders: tuple[str, ...]) -> None:
     """Write a file into /etc/ld.so.conf.d; the same folders give the same file. Raises OSError."""
     if folders:
         data = "".join(f"{path}\n" for path in folders).encode()
@@ -214,7 +216,7 @@ def enable_compat(root: Root, driver: str, folder: str) -> None:
     write_new(root, f"{_DROP_INS}/00-compat-{os.getpid()}.conf", f"{folder}\n".encode(), 0o644)
 
 
-def _regular_files(root: Root, folder: str) -> "list[str]":
+def _regular_files(root: Root, folder: str) -> list[str]:
     """Return the names of the regular files in a folder of the image; none where it has none."""
     try:
         fd = root.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -251,7 +253,7 @@ def update_profile(root: Root) -> None:
         write_new(root, _PROFILE, (_RULES % mask).encode(), 0o444)
 
 
-def _gpu_minors(root: Root) -> "list[int]":
+def _gpu_minors(root: Root) -> list[int]:
     """Return the minors of the container's /dev/nvidiaN."""
     try:
         fd = root.open("/dev", os.O_RDONLY | os.O_DIRECTORY)
@@ -265,7 +267,7 @@ def _gpu_minors(root: Root) -> "list[int]":
     return [os.minor(node.st_rdev) for node in nodes if stat.S_ISCHR(node.st_mode)]
 
 
-def chmod(root: OwnRoot, paths: "tuple[str, ...]", mode: int) -> None:
+def chmod(root: OwnRoot, paths: tuple[str, ...], mode: int) -> None:
     """Give folders of the container a mode; those that it lacks are left out. Raises OSError.
 
     The host's own, such as its /dev mounted there, keep theirs.

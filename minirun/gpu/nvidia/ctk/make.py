@@ -4,6 +4,8 @@ As a file it is JSON in one line or YAML with sorted keys, as the reference libr
 that is no valid one is not written.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.common.schema import SchemaError
@@ -27,7 +29,7 @@ _EMPTY = 'failed add device "{}": invalid device, empty device edits'
 
 def spec(
     mode: str, how: recipe.CdiRecipe, finder: Finder, log: ToolkitLog, *, own_program: bool
-) -> "dict[str, Any]":
+) -> dict[str, Any]:
     """Return the spec. `mode` is out of modes.MODES.
 
     With `own_program` the spec of a simulated driver has minirun's hooks, which are one more than
@@ -92,7 +94,7 @@ def format_of(path: str) -> str:
     return {"json": "json", "yaml": "yaml", "yml": "yaml"}.get(ending, "")
 
 
-def text(spec: "dict[str, Any]", form: str) -> str:
+def text(spec: dict[str, Any], form: str) -> str:
     """Return a spec as text. Raises GPUError where it is not valid."""
     for device in spec["devices"]:
         if not any(device["containerEdits"].values()):

@@ -10,6 +10,8 @@ Where such a node is missing the edits are empty; a spec of them is no valid one
 Simplified: modes csv (Tegra boards) and vfio are refused.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.errors import GPUError, UsageError
@@ -45,8 +47,8 @@ _NOT_MANAGED = ("nvidia-fs", "nvidia-nvswitch", "nvidia-nvlink")
 
 
 def spec(
-    mode: str, inventory: "Inventory | None", recipe: CdiRecipe, finder: Finder
-) -> "dict[str, Any]":
+    mode: str, inventory: Inventory | None, recipe: CdiRecipe, finder: Finder
+) -> dict[str, Any]:
     """Return the spec of a mode. Raises UsageError, GPUError, OSError."""
     if mode in COMPANIONS:
         return document({"all": companion_edits(mode, finder)}, VOID, recipe)
@@ -79,7 +81,7 @@ def companion_edits(mode: str, finder: Finder) -> Edits:
     return edits._replace(steps=(*edits.steps, *mounts))
 
 
-def channels(finder: Finder, wanted: "tuple[str, ...]") -> "dict[str, Edits]":
+def channels(finder: Finder, wanted: tuple[str, ...]) -> dict[str, Edits]:
     """Return number → edits of IMEX channels, by number or as channelN; `all` that there are."""
     names = wanted
     if "all" in wanted:
@@ -95,7 +97,7 @@ def channels(finder: Finder, wanted: "tuple[str, ...]") -> "dict[str, Edits]":
     return found
 
 
-def _management(inventory: Inventory, recipe: CdiRecipe, finder: Finder) -> "dict[str, Any]":
+def _management(inventory: Inventory, recipe: CdiRecipe, finder: Finder) -> dict[str, Any]:
     if inventory.simulated:
         raise UsageError("no management spec of the simulated driver", "it has no nodes", 1)
     nodes = _managed(finder)
@@ -107,12 +109,12 @@ def _management(inventory: Inventory, recipe: CdiRecipe, finder: Finder) -> "dic
     return document({"all": edits}, rest, recipe)
 
 
-def _managed(finder: Finder) -> "list[str]":
+def _managed(finder: Finder) -> list[str]:
     paths = finder.nodes(*_MANAGED)
     return [path for path in paths if not path.rpartition("/")[2].startswith(_NOT_MANAGED)]
 
 
-def wsl_edits(recipe: CdiRecipe, finder: Finder) -> "tuple[Edits, Edits]":
+def wsl_edits(recipe: CdiRecipe, finder: Finder) -> tuple[Edits, Edits]:
     """Return the edits of the one device that WSL2 has, and the common ones. Raises GPUError."""
     if recipe.devices != ("all",):
         text = f"failed to create device CDI specs: unsupported id {recipe.devices[0]}"

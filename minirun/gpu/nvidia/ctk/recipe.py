@@ -1,5 +1,7 @@
 """How a CDI spec is to be made: names, hooks, their program; devices and edits → one spec."""
 
+from __future__ import annotations
+
 from minirun.core.record import Record
 from minirun.gpu.cdi.check import least_version
 from minirun.gpu.cdi.container_edits import CdiHook, dump
@@ -30,8 +32,8 @@ class HookProgram(Record):
     """The program of the hooks: its path, argv up to the name of a hook, environment."""
 
     path: str
-    argv: "tuple[str, ...]"
-    env: "tuple[str, ...]" = DEBUG
+    argv: tuple[str, ...]
+    env: tuple[str, ...] = DEBUG
 
 
 class CdiRecipe(Record):
@@ -39,38 +41,38 @@ class CdiRecipe(Record):
 
     program: HookProgram
     kind: str = KIND
-    names: "tuple[str, ...]" = ("index", "uuid")
+    names: tuple[str, ...] = ("index", "uuid")
     """Out of STRATEGIES: each device appears once for each."""
-    devices: "tuple[str, ...]" = ("all",)
+    devices: tuple[str, ...] = ("all",)
     every: bool = True
     """Whether there is a device `all`."""
-    without: "tuple[str, ...]" = OFF
+    without: tuple[str, ...] = OFF
     """Names of hooks that are left out; `all` for every one."""
     ldconfig: str = ""
     """The host's ldconfig, where the hook shall not choose."""
     gids: bool = True
     """Whether the groups of nodes that not everybody may use are given too."""
 
-    def hook(self, name: str, *words: str) -> "tuple[CdiHook, ...]":
+    def hook(self, name: str, *words: str) -> tuple[CdiHook, ...]:
         """Return a createContainer hook; none if it is left out."""
         if name in self.without or "all" in self.without:
             return ()
         args = (*self.program.argv, name, *words)
         return (CdiHook("createContainer", self.program.path, args, self.program.env),)
 
-    def links(self, links: "list[str]") -> "tuple[CdiHook, ...]":
+    def links(self, links: list[str]) -> tuple[CdiHook, ...]:
         """Return the hook that makes links, each as `target::link`; none if there are none."""
         return self.hook("create-symlinks", *options("--link", links)) if links else ()
 
 
-def options(name: str, values: "list[str]") -> "list[str]":
+def options(name: str, values: list[str]) -> list[str]:
     """Return `name` before each of `values`."""
     return [word for value in values for word in (name, value)]
 
 
 def document(
-    named: "dict[str, Edits]", rest: Edits, recipe: CdiRecipe, *, simulated: bool = False
-) -> "dict[str, Any]":
+    named: dict[str, Edits], rest: Edits, recipe: CdiRecipe, *, simulated: bool = False
+) -> dict[str, Any]:
     """Return a spec of these devices (name → edits), sorted by name, with `all` among them."""
     if not recipe.gids:
         named = {name: edits._replace(groups=()) for name, edits in named.items()}
@@ -78,13 +80,13 @@ def document(
     if recipe.every and named and "all" not in named:
         named = named | {"all": merged(list(named.values()))}
     rows = [{"name": name, "containerEdits": dump(named[name])} for name in sorted(named)]
-    made: "dict[str, Any]" = {"cdiVersion": "", "kind": recipe.kind, "devices": rows}
+    made: dict[str, Any] = {"cdiVersion": "", "kind": recipe.kind, "devices": rows}
     if common := dump(rest._replace(env=(*rest.env, SIMULATED)) if simulated else rest):
         made["containerEdits"] = common
     return made | {"cdiVersion": least_version(made)}
 
 
-def merged(parts: "list[Edits]") -> Edits:
+def merged(parts: list[Edits]) -> Edits:
     """Return one Edits of all of these, each row once, nodes sorted."""
     found = join(parts)
     return in_order(
@@ -101,6 +103,6 @@ def in_order(edits: Edits) -> Edits:
 
 
 def _sorted(
-    rows: "tuple[DeviceNode, ...] | tuple[BindMount, ...]",
-) -> "list[DeviceNode | BindMount]":
+    rows: tuple[DeviceNode, ...] | tuple[BindMount, ...],
+) -> list[DeviceNode | BindMount]:
     return sorted(rows, key=lambda row: (row.path.count("/"), row.path))

@@ -6,6 +6,8 @@ paths are changed: of nodes, mounts, and hooks that run in the runtime's namespa
 container, the paths in it: of nodes, mounts, and what hooks that run in it are given.
 """
 
+from __future__ import annotations
+
 from minirun.gpu.cdi.check import raised_version
 
 TYPE_CHECKING = False
@@ -35,7 +37,7 @@ class Move:
         return "::".join(self.path(part) for part in word.split("::", 1))
 
 
-def root(spec: "dict[str, Any]", move: Move, relative: str) -> "dict[str, Any]":
+def root(spec: dict[str, Any], move: Move, relative: str) -> dict[str, Any]:
     """Return the spec with its paths moved, relative to one of RELATIVE."""
     if move.old == move.new:
         return spec
@@ -49,7 +51,7 @@ def root(spec: "dict[str, Any]", move: Move, relative: str) -> "dict[str, Any]":
     return moved | {"cdiVersion": raised_version(moved)}  # a node may have a hostPath only now
 
 
-def _edits(edits: "dict[str, Any]", move: Move, relative: str) -> "dict[str, Any]":
+def _edits(edits: dict[str, Any], move: Move, relative: str) -> dict[str, Any]:
     change = {"deviceNodes": _node, "hooks": _hook, "mounts": _mount}
     return {
         key: [change[key](row, move, relative) for row in rows] if key in change else rows
@@ -57,18 +59,18 @@ def _edits(edits: "dict[str, Any]", move: Move, relative: str) -> "dict[str, Any
     }
 
 
-def _node(node: "dict[str, Any]", move: Move, relative: str) -> "dict[str, Any]":
+def _node(node: dict[str, Any], move: Move, relative: str) -> dict[str, Any]:
     if relative == "container":
         return node | {"path": move.path(node["path"])}
     return node | {"hostPath": move.path(node.get("hostPath") or node["path"])}
 
 
-def _mount(mount: "dict[str, Any]", move: Move, relative: str) -> "dict[str, Any]":
+def _mount(mount: dict[str, Any], move: Move, relative: str) -> dict[str, Any]:
     key = "hostPath" if relative == "host" else "containerPath"
     return mount | {key: move.path(mount[key])}
 
 
-def _hook(hook: "dict[str, Any]", move: Move, relative: str) -> "dict[str, Any]":
+def _hook(hook: dict[str, Any], move: Move, relative: str) -> dict[str, Any]:
     """The program of startContainer is the container's, that of all others the host's."""
     inside = relative == "container"
     name = hook["hookName"]

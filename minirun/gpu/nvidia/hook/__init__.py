@@ -13,6 +13,8 @@ In-line, what the flags do not say (--driver-root DIR, --load-kmods: minirun.cor
 toolkit's config.toml, which is root's (nvidia-container-cli.root, load-kmods, …).
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import events
@@ -38,11 +40,11 @@ _LISTS = {"device": "devices", "imex-channel": "imex_channels", "require": "requ
 """Option that may be repeated → field of NvidiaRequest; all others are called as their field is."""
 _OURS = ("NVIDIA_", "CUDA_")
 """The prefixes of the variables that the hook reads."""
-_read: "list[HookSettings]" = []
+_read: list[HookSettings] = []
 """The settings of config.toml, after the first read; else empty."""
 
 
-def in_line(config: Config, state: "dict[str, Any]") -> "list[str] | None":
+def in_line(config: Config, state: dict[str, Any]) -> list[str] | None:
     """Return the arguments for a container of minirun's own. Raises GPUError, ConfigError."""
     found = of_config(config.raw)
     names = sorted((name for name in found if name.startswith(_OURS)), key=_visible_first)
@@ -51,7 +53,7 @@ def in_line(config: Config, state: "dict[str, Any]") -> "list[str] | None":
     return command_line(config.raw, state, settings(config.choices))
 
 
-def _visible_first(name: str) -> "tuple[bool, str]":
+def _visible_first(name: str) -> tuple[bool, str]:
     return name != VISIBLE, name
 
 
@@ -79,8 +81,8 @@ def _load() -> HookSettings:
 
 
 def command_line(
-    config: "dict[str, Any]", state: "dict[str, Any]", settings: HookSettings = DEFAULTS
-) -> "list[str] | None":
+    config: dict[str, Any], state: dict[str, Any], settings: HookSettings = DEFAULTS
+) -> list[str] | None:
     """Return the arguments for nvidia-container-cli; None if no GPU is asked for.
 
     Of `state`, the OCI state, pid and bundle are read. Raises GPUError.
@@ -92,7 +94,7 @@ def command_line(
     return arguments(asked._replace(pid=state["pid"], rootfs=rootfs))
 
 
-def arguments(asked: NvidiaRequest) -> "list[str]":
+def arguments(asked: NvidiaRequest) -> list[str]:
     """Write a request as an argument list, in the order in which the real hook does."""
     words = [
         _option("--root", asked.root),
@@ -122,7 +124,7 @@ def _option(name: str, value: str) -> str:
     return f"{name}={value}" if value else ""
 
 
-def read(argv: "list[str]") -> NvidiaRequest:
+def read(argv: list[str]) -> NvidiaRequest:
     """Read an argument list as :func:`arguments` writes it: whole words, and the root last.
 
     An option that NvidiaRequest has no field for is ignored. Raises UsageError.

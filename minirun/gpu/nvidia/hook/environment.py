@@ -7,6 +7,8 @@ this rule holds as it is. `minirun run` itself treats an image's environment as 
 (minirun.gpu.consent).
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.config import environment_of
@@ -33,8 +35,8 @@ class HookSettings(Record):
     options: NvidiaRequest = NvidiaRequest(load_kmods=True, ldconfig="@/sbin/ldconfig")
     """What nvidia-container-cli is given for every container."""
     disable_require: bool = False
-    supported_capabilities: "tuple[str, ...]" = CAPABILITIES
-    swarm_resources: "tuple[str, ...]" = ()
+    supported_capabilities: tuple[str, ...] = CAPABILITIES
+    swarm_resources: tuple[str, ...] = ()
     accept_env_unprivileged: bool = True
     accept_volume_mounts: bool = False
     ignore_imex_channels: bool = False
@@ -71,12 +73,12 @@ def ldconfig_of(path: str) -> str:
     return path
 
 
-def of_config(config: "dict[str, Any]") -> "dict[str, str]":
+def of_config(config: dict[str, Any]) -> dict[str, str]:
     """Return the environment in a config.json."""
     return environment_of((config.get("process") or {}).get("env"))
 
 
-def request(config: "dict[str, Any]", settings: HookSettings = DEFAULTS) -> "NvidiaRequest | None":
+def request(config: dict[str, Any], settings: HookSettings = DEFAULTS) -> NvidiaRequest | None:
     """Return the request in a config.json, without pid and root; None if it asks for nothing.
 
     Raises GPUError.
@@ -85,18 +87,18 @@ def request(config: "dict[str, Any]", settings: HookSettings = DEFAULTS) -> "Nvi
     return environment_request(of_config(config), settings, is_privileged(config), mounts)
 
 
-def is_privileged(config: "dict[str, Any]") -> bool:
+def is_privileged(config: dict[str, Any]) -> bool:
     """Return True if CAP_SYS_ADMIN is in the bounding set, as the toolkit understands the word."""
     capabilities = (config.get("process") or {}).get("capabilities") or {}
     return "CAP_SYS_ADMIN" in (capabilities.get("bounding") or [])
 
 
 def environment_request(
-    env: "dict[str, str]",
+    env: dict[str, str],
     settings: HookSettings = DEFAULTS,
     privileged: bool = False,
-    devices_from_mounts: "tuple[str, ...]" = (),
-) -> "NvidiaRequest | None":
+    devices_from_mounts: tuple[str, ...] = (),
+) -> NvidiaRequest | None:
     """Return the request in a container's environment; None if it asks for nothing.
 
     `privileged` is CAP_SYS_ADMIN in its bounding set; `devices_from_mounts` are the names of its
@@ -121,7 +123,7 @@ def environment_request(
     )
 
 
-def asked_channels(config: "dict[str, Any]", settings: HookSettings) -> "tuple[str, ...]":
+def asked_channels(config: dict[str, Any], settings: HookSettings) -> tuple[str, ...]:
     """Return the IMEX channels that a config.json asks for, each once."""
     if settings.ignore_imex_channels:
         return ()
@@ -131,15 +133,13 @@ def asked_channels(config: "dict[str, Any]", settings: HookSettings) -> "tuple[s
     return tuple(dict.fromkeys(filter(None, found)))
 
 
-def channels(env: "dict[str, str]", counts: bool, mounts: "tuple[str, ...]") -> "tuple[str, ...]":
+def channels(env: dict[str, str], counts: bool, mounts: tuple[str, ...]) -> tuple[str, ...]:
     """Return the IMEX channels that `mounts` name, or the environment where it `counts`."""
     mounted = tuple(name[len(IMEX) :] for name in mounts if name.startswith(IMEX))
     return mounted or (_channels(env) if counts else ())
 
 
-def visible(
-    env: "dict[str, str]", swarm_resources: "tuple[str, ...]" = ()
-) -> "tuple[str, ...] | None":
+def visible(env: dict[str, str], swarm_resources: tuple[str, ...] = ()) -> tuple[str, ...] | None:
     """Return the devices that an environment names; an empty tuple for `none`, None for nothing.
 
     Variables of `swarm_resources` count before NVIDIA_VISIBLE_DEVICES. Raises GPUError for the name
@@ -150,24 +150,22 @@ def visible(
     return devices
 
 
-def listed(
-    env: "dict[str, str]", swarm_resources: "tuple[str, ...]" = ()
-) -> "tuple[str, ...] | None":
+def listed(env: dict[str, str], swarm_resources: tuple[str, ...] = ()) -> tuple[str, ...] | None:
     """Return the same, names of CDI devices as well."""
     swarm = [env[name] for name in swarm_resources if name in env]
     text = ",".join(swarm) if swarm else env.get(VISIBLE)
     return ("all",) if text is None and _is_legacy(env) else _chosen(_items(text))
 
 
-def _is_legacy(env: "dict[str, str]") -> bool:
+def _is_legacy(env: dict[str, str]) -> bool:
     return bool(env.get("CUDA_VERSION")) and not env.get("NVIDIA_REQUIRE_CUDA")
 
 
-def _items(text: "str | None") -> "list[str]":
+def _items(text: str | None) -> list[str]:
     return [item.strip() for item in (text or "").split(",") if item.strip()]
 
 
-def _chosen(items: "list[str]") -> "tuple[str, ...] | None":
+def _chosen(items: list[str]) -> tuple[str, ...] | None:
     """Apply the rules to a list of devices."""
     if not items or "void" in items:
         return None
@@ -179,7 +177,7 @@ def _chosen(items: "list[str]") -> "tuple[str, ...] | None":
     return _without_doubles(items)
 
 
-def _refuse_cdi(devices: "tuple[str, ...]") -> None:
+def _refuse_cdi(devices: tuple[str, ...]) -> None:
     """Raise GPUError for vendor.com/class=name; MIG-GPU-uuid/3/0 is an old name of a MIG device."""
     for item in devices:
         kind, equals, _ = item.partition("=")
@@ -188,21 +186,19 @@ def _refuse_cdi(devices: "tuple[str, ...]") -> None:
             raise GPUError(f"{VISIBLE}: {item} is the name of a cdi device", hint)
 
 
-def _channels(env: "dict[str, str]") -> "tuple[str, ...]":
+def _channels(env: dict[str, str]) -> tuple[str, ...]:
     """Return NVIDIA_IMEX_CHANNELS; `all` and `none` give nothing here."""
     items = _items(env.get("NVIDIA_IMEX_CHANNELS"))
     return () if {"void", "all", "none"} & set(items) else _without_doubles(items)
 
 
-def _without_doubles(items: "list[str]") -> "tuple[str, ...]":
+def _without_doubles(items: list[str]) -> tuple[str, ...]:
     """Drop all but the last of each; the real hook leaves an empty place, and so does this."""
     last = {item: at for at, item in enumerate(items)}
     return tuple(item if last[item] == at else "" for at, item in enumerate(items))
 
 
-def _capabilities(
-    env: "dict[str, str]", supported: "tuple[str, ...]", legacy: bool
-) -> "tuple[str, ...]":
+def _capabilities(env: dict[str, str], supported: tuple[str, ...], legacy: bool) -> tuple[str, ...]:
     """Return the driver capabilities, sorted. Raises GPUError for one that is not supported."""
     text = env.get(DRIVER_CAPABILITIES)
     if text is None and legacy:
@@ -221,7 +217,7 @@ def _capabilities(
     return allowed
 
 
-def _requirements(env: "dict[str, str]", legacy: bool) -> "tuple[str, ...]":
+def _requirements(env: dict[str, str], legacy: bool) -> tuple[str, ...]:
     if env.get("NVIDIA_DISABLE_REQUIRE") in _TRUE:
         return ()
     found = [
@@ -239,7 +235,7 @@ def _requirements(env: "dict[str, str]", legacy: bool) -> "tuple[str, ...]":
     return tuple(found)
 
 
-def _version(text: str) -> "tuple[list[str], str]":
+def _version(text: str) -> tuple[list[str], str]:
     """Return the numbers of a semantic version, 12.4.1-devel or shorter, and what is wrong with it.
 
     What follows - or + stands after three numbers only; the first two are less than 2^32.
@@ -260,7 +256,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
 
 
-def _mig(env: "dict[str, str]", name: str, privileged: bool) -> str:
+def _mig(env: dict[str, str], name: str, privileged: bool) -> str:
     """Return NVIDIA_MIG_CONFIG_DEVICES or NVIDIA_MIG_MONITOR_DEVICES. Raises GPUError."""
     value = env.get(f"NVIDIA_{name}", "")
     if value and not privileged:
@@ -268,7 +264,7 @@ def _mig(env: "dict[str, str]", name: str, privileged: bool) -> str:
     return value
 
 
-def mounted_devices(mounts: "list[dict[str, str]]") -> "tuple[str, ...]":
+def mounted_devices(mounts: list[dict[str, str]]) -> tuple[str, ...]:
     """Return the names (a GPU, imex/N, cdi/…) in mounts of /dev/null, as device plugins ask."""
     rows = ((row.get("source", ""), os.path.normpath(row["destination"])) for row in mounts)
     return tuple(

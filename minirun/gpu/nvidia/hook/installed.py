@@ -1,5 +1,7 @@
 """--gpu-mode hook: NVIDIA's installed hook, executed as any other; stages 4 and 5 are its own."""
 
+from __future__ import annotations
+
 from minirun.core.config import GPU_HOOK
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def row(driver: str, store: str) -> "dict[str, Any]":
+def row(driver: str, store: str) -> dict[str, Any]:
     """Return the hook as config.json names it: the installed program. Raises UsageError.
 
     Hooks get no environment but this. If the driver is simulated, it has MINIRUN_SIM for minirun's

@@ -5,6 +5,8 @@ real hook prints on stderr, in its words: a runtime shows them when the hook fai
 then executes nvidia-container-cli, and so does this if config.toml names one.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import jsonlite, places
@@ -32,7 +34,7 @@ _IGNORED = (
 )
 
 
-def arguments(text: str, toolkit: Toolkit, *, debug: bool = False) -> "list[str] | None":
+def arguments(text: str, toolkit: Toolkit, *, debug: bool = False) -> list[str] | None:
     """Return nvidia-container-cli's arguments for the container whose state is `text`.
 
     None: it asks for no GPU. Says on stderr what the real hook says. Raises ConfigError, GPUError.
@@ -55,7 +57,7 @@ def arguments(text: str, toolkit: Toolkit, *, debug: bool = False) -> "list[str]
     return argv
 
 
-def execute(argv: "list[str]", toolkit: Toolkit) -> "NoReturn":
+def execute(argv: list[str], toolkit: Toolkit) -> NoReturn:
     """Become the nvidia-container-cli that config.toml names. Raises GPUError."""
     env = {**os.environ, **environment(toolkit)}
     try:
@@ -66,7 +68,7 @@ def execute(argv: "list[str]", toolkit: Toolkit) -> "NoReturn":
         raise GPUError(f"exec failed: {toolkit.cli_path}: {what}", hint, status=1) from None
 
 
-def environment(toolkit: Toolkit) -> "dict[str, str]":
+def environment(toolkit: Toolkit) -> dict[str, str]:
     """Return what config.toml adds to nvidia-container-cli's environment."""
     return environment_of(toolkit.cli_environment)
 
@@ -76,7 +78,7 @@ def print_line(text: str) -> None:
     os.write(2, f"{clean(text)}\n".encode())
 
 
-def _check_names(config: "dict[str, Any]", toolkit: Toolkit) -> None:
+def _check_names(config: dict[str, Any], toolkit: Toolkit) -> None:
     """Refuse devices that all have full names of CDI: mode auto means cdi then. Raises GPUError."""
     asked = listed(of_config(config), toolkit.hook.swarm_resources)
     if toolkit.mode != "auto" or toolkit.skip_mode_detection or not asked:
@@ -98,7 +100,7 @@ def _check_mode(toolkit: Toolkit) -> None:
         raise GPUError(_NOT_LEGACY, f"nvidia-container-runtime.mode in {toolkit.source}", status=1)
 
 
-def _config(bundle: str) -> "dict[str, Any]":
+def _config(bundle: str) -> dict[str, Any]:
     path = f"{bundle}/{places.CONFIG}"
     try:
         text = read_text(path)
@@ -113,7 +115,7 @@ def _config(bundle: str) -> "dict[str, Any]":
     return config
 
 
-def _object(text: str, where: str, what: str) -> "dict[str, Any]":
+def _object(text: str, where: str, what: str) -> dict[str, Any]:
     try:
         value = jsonlite.loads(text)
     except ValueError as error:

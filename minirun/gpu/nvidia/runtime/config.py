@@ -5,6 +5,8 @@ and /etc/nvidia-container-runtime, and take their own defaults where there is no
 They skip a key that they do not know, and a value of another type; here a wrong type is an error.
 """
 
+from __future__ import annotations
+
 from minirun.core.errors import ConfigError
 from minirun.core.record import Record
 from minirun.core.state import read_text
@@ -36,18 +38,18 @@ class Toolkit(Record):
     """What the hook passes to nvidia-container-cli."""
     cli_path: str
     """A nvidia-container-cli to execute; "" for minirun's own."""
-    cli_environment: "tuple[str, ...]"
+    cli_environment: tuple[str, ...]
     skip_mode_detection: bool
     hook_path: str
     ctk_path: str
     mode: str
-    runtimes: "tuple[str, ...]"
+    runtimes: tuple[str, ...]
     log_file: str
     log_level: str
-    annotation_prefixes: "tuple[str, ...]"
+    annotation_prefixes: tuple[str, ...]
     default_kind: str
-    spec_dirs: "tuple[str, ...]"
-    feature_flags: "tuple[str, ...]"
+    spec_dirs: tuple[str, ...]
+    feature_flags: tuple[str, ...]
     """Of edits that are made on the spot; one has an effect: minirun.gpu.nvidia.ctk.recipe."""
     compat_hook: bool
     """Mode legacy adds hooks for the image's CUDA libraries (minirun.gpu.nvidia.runtime.gated)."""
@@ -85,11 +87,11 @@ def parse(text: str, source: str) -> Toolkit:
 class _ConfigReader:
     """Values by dotted key, each checked for its type."""
 
-    def __init__(self, tables: "dict[str, Any]", source: str) -> None:
+    def __init__(self, tables: dict[str, Any], source: str) -> None:
         self.tables = tables
         self.source = source
 
-    def text(self, key: str, default: str = "", choice: "tuple[str, ...]" = ()) -> str:
+    def text(self, key: str, default: str = "", choice: tuple[str, ...] = ()) -> str:
         """Return a string. Raises ConfigError."""
         value: str = self._value(key, str, default, "a string")
         if choice and value not in choice:
@@ -101,7 +103,7 @@ class _ConfigReader:
         value: bool = self._value(key, bool, default, "true or false")
         return value
 
-    def words(self, key: str, default: "tuple[str, ...]" = ()) -> "tuple[str, ...]":
+    def words(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Return a list of strings; one string is a list of one. Raises ConfigError."""
         value = self._value(key, (list, str), list(default), "a list of strings")
         rows = [value] if isinstance(value, str) else value
@@ -109,7 +111,7 @@ class _ConfigReader:
             self._fail(key, "expected a list of strings")
         return tuple(rows)
 
-    def _value(self, key: str, kind: "Any", default: "Any", expected: str) -> "Any":
+    def _value(self, key: str, kind: Any, default: Any, expected: str) -> Any:
         table: Any = self.tables
         names = key.split(".")
         for at, name in enumerate(names):
@@ -180,7 +182,7 @@ def _hook(read: _ConfigReader) -> HookSettings:
     )
 
 
-def _capabilities(read: _ConfigReader) -> "tuple[str, ...]":
+def _capabilities(read: _ConfigReader) -> tuple[str, ...]:
     """Return supported-driver-capabilities, sorted; the error is in the real hook's words."""
     key = "supported-driver-capabilities"
     text = read.text(key, "all")

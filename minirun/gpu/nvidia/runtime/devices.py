@@ -10,6 +10,8 @@ NVIDIA_DRIVER_CAPABILITIES counts in neither: the edits bring every library (fac
 behaviours").
 """
 
+from __future__ import annotations
+
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject, names, registry, stale
 from minirun.gpu.nvidia.hook import environment
@@ -30,7 +32,7 @@ _MIXED = (
 _NONE = "none"
 
 
-def apply(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
+def apply(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog) -> bool:
     """Put the devices asked for into `config`; return True if any. Raises MinirunError, OSError."""
     kind = toolkit.default_kind if toolkit.mode == "cdi" else jit.KIND
     words = _words(config, toolkit, log)
@@ -48,7 +50,7 @@ def apply(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
 
 
 def _from_files(
-    config: "dict[str, Any]", wanted: "list[str]", toolkit: Toolkit, log: ToolkitLog
+    config: dict[str, Any], wanted: list[str], toolkit: Toolkit, log: ToolkitLog
 ) -> None:
     """Put devices of the spec folders into `config`. Raises GPUError, OSError."""
     log.info(f"Using CDI devices {' '.join(wanted)}")
@@ -64,13 +66,13 @@ def _from_files(
     inject.apply(config, inject.complete(inject.join(edits)))
 
 
-def named_only(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
+def named_only(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog) -> bool:
     """Tell whether all devices that `config` asks for have full names of CDI. Raises GPUError."""
     words = _words(config, toolkit, log)
     return bool(words) and all(map(names.is_qualified, words))
 
 
-def _words(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> "list[str]":
+def _words(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog) -> list[str]:
     """Return the devices asked for, each once: full names of CDI, or others. Raises GPUError."""
     words = _annotated(config, toolkit)
     if toolkit.mode != "cdi" and not all(map(names.is_qualified, words)):
@@ -79,7 +81,7 @@ def _words(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> "list
     return list(dict.fromkeys(words or _of_environment(config, toolkit, log)))
 
 
-def _annotated(config: "dict[str, Any]", toolkit: Toolkit) -> "list[str]":
+def _annotated(config: dict[str, Any], toolkit: Toolkit) -> list[str]:
     """Return what annotations name, in the order of their keys. Raises GPUError."""
     rows = sorted((config.get("annotations") or {}).items())
     values = [value for key, value in rows if key.startswith(toolkit.annotation_prefixes)]
@@ -88,11 +90,11 @@ def _annotated(config: "dict[str, Any]", toolkit: Toolkit) -> "list[str]":
     return [word or _NONE for value in values for word in value.split(",")]
 
 
-def _mounted(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> "list[str]":
+def _mounted(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog) -> list[str]:
     """Return what mounts name: GPU, cdi/vendor.com/class/name, cdi/vendor.com/class=name."""
     if not toolkit.hook.accept_volume_mounts:
         return []
-    found: "list[str]" = []
+    found: list[str] = []
     for name in environment.mounted_devices(config.get("mounts") or []):
         asked = name.removeprefix(environment.CDI)
         parts = asked.split("/", 2)
@@ -107,7 +109,7 @@ def _mounted(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> "li
     return found
 
 
-def _of_environment(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> "list[str]":
+def _of_environment(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog) -> list[str]:
     """Return what the environment names, where it counts in this container."""
     hook = toolkit.hook
     devices = environment.listed(environment.of_config(config), hook.swarm_resources)

@@ -7,6 +7,8 @@
 As with graphics, it comes with GPUs only, and stands in config.json next to the hook.
 """
 
+from __future__ import annotations
+
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject
 from minirun.gpu.edits import Edits
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def apply(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
+def apply(config: dict[str, Any], toolkit: Toolkit) -> bool:
     """Add it to `config`; return True if there is any. Raises GPUError, OSError.
 
     A request that is wrong is left to the hook, which says why.

@@ -6,6 +6,8 @@ these into config.json next to the hook: mounts, device nodes, and links by a cr
 They are those of CDI's mode (minirun.gpu.nvidia.ctk.graphics), but for details of the version.
 """
 
+from __future__ import annotations
+
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject
 from minirun.gpu.cdi.container_edits import CdiHook
@@ -31,7 +33,7 @@ _KINDS = {versions.LEGACY: ("bind",)}
 """Version → how files are bound; all others do it recursively and privately."""
 
 
-def apply(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
+def apply(config: dict[str, Any], toolkit: Toolkit) -> bool:
     """Add to `config` what it asks for besides the hook; return True if there is any.
 
     A request that is wrong is left to the hook, which says why. Raises GPUError, OSError.
@@ -40,7 +42,7 @@ def apply(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
     return _add_files(config, toolkit) or beside
 
 
-def _add_files(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
+def _add_files(config: dict[str, Any], toolkit: Toolkit) -> bool:
     """Add files and nodes where `config` asks for GPUs and graphics; return whether it does."""
     try:
         asked = environment.request(config, toolkit.hook)
@@ -55,7 +57,7 @@ def _add_files(config: "dict[str, Any]", toolkit: Toolkit) -> bool:
     return True
 
 
-def _is_chosen(gpu: Gpu, devices: "tuple[str, ...]") -> bool:
+def _is_chosen(gpu: Gpu, devices: tuple[str, ...]) -> bool:
     """Return True if index, UUID or PCI id of a GPU is among `devices`.
 
     The real runtime takes a number for the minor; here the nodes are those of the GPU that
@@ -65,10 +67,10 @@ def _is_chosen(gpu: Gpu, devices: "tuple[str, ...]") -> bool:
     return any(name in names or pci(name) == pci(gpu.bus_id) for name in devices)
 
 
-def _edits(finder: Finder, gpus: "list[Gpu]", toolkit: Toolkit) -> Edits:
+def _edits(finder: Finder, gpus: list[Gpu], toolkit: Toolkit) -> Edits:
     """Return the edits for these GPUs; nothing of a driver that is not there."""
-    nodes: "list[DeviceNode]" = []
-    hooks: "tuple[CdiHook, ...]" = ()
+    nodes: list[DeviceNode] = []
+    hooks: tuple[CdiHook, ...] = ()
     recipe = CdiRecipe(jit.program(toolkit))
     for gpu in gpus:
         found = finder.nodes(*graphics.dri_nodes(finder, gpu))

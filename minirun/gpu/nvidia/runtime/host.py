@@ -4,6 +4,8 @@ There is no fallback: without a driver they fail. Only where MINIRUN_SIM asks fo
 simulated driver stand in.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core.errors import GPUError
@@ -18,7 +20,7 @@ _NVML = "initialization error: "
 _UNKNOWN = "nvml error: "
 
 
-def host_inventory(finder: Finder, more: "dict[str, str] | None" = None) -> Inventory:
+def host_inventory(finder: Finder, more: dict[str, str] | None = None) -> Inventory:
     """Return what the host has, its driver where `finder` looks. Raises MinirunError, OSError.
 
     `more` are variables that count before those of this process. If the host's own root has no

@@ -5,6 +5,8 @@ one, is made and applied at once. NVIDIA_GDS, NVIDIA_MOFED, NVIDIA_GDRCOPY and N
 the value `enabled`, and NVIDIA_IMEX_CHANNELS, bring what stands beside GPUs.
 """
 
+from __future__ import annotations
+
 from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi import inject, request
@@ -33,7 +35,7 @@ BESIDE = (
 
 
 def apply(
-    config: "dict[str, Any]", devices: "tuple[str, ...]", toolkit: Toolkit, log: ToolkitLog
+    config: dict[str, Any], devices: tuple[str, ...], toolkit: Toolkit, log: ToolkitLog
 ) -> None:
     """Put the edits of `devices`, as 0, a UUID, all or none, into a config.json.
 
@@ -93,10 +95,10 @@ def _unresolvable(recipe: CdiRecipe) -> GPUError:
     return GPUError(f"{host.UNRESOLVABLE} {', '.join(names)}")
 
 
-def _beside(config: "dict[str, Any]", toolkit: Toolkit, finder: Finder) -> "list[Edits]":
+def _beside(config: dict[str, Any], toolkit: Toolkit, finder: Finder) -> list[Edits]:
     """Return the edits of what stands beside the GPUs. Raises GPUError, OSError."""
     env = environment.of_config(config)
-    parts: "list[Edits]" = []
+    parts: list[Edits] = []
     for name, mode in BESIDE:
         if env.get(name) == "enabled":
             parts += [modes.companion_edits(mode, finder), modes.VOID]

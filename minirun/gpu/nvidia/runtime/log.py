@@ -3,6 +3,8 @@
 Other programs read these lines: containerd's shim shows the last one of level error.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import jsonlite
@@ -25,7 +27,7 @@ class LogFile(Record):
 class ToolkitLog:
     """A logger: `stderr` is the lowest level that is printed; files have levels of their own."""
 
-    def __init__(self, stderr: str = "info", files: "tuple[LogFile, ...]" = ()) -> None:
+    def __init__(self, stderr: str = "info", files: tuple[LogFile, ...] = ()) -> None:
         self.stderr = stderr
         self.files = files
 

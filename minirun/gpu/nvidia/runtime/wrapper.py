@@ -15,6 +15,8 @@ own. nvidia-container-runtime.legacy and .cdi, by which the real package fixes t
 same with `mode` set in config.toml. Simplified: mode csv (Tegra boards) is refused.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -46,7 +48,7 @@ Flags:
 """
 
 
-def main(args: "list[str]", settings: Settings) -> int:
+def main(args: list[str], settings: Settings) -> int:
     """Prepare, and become the runtime underneath; return 1 where that fails."""
     if args in (["--help"], ["-h"]):
         sys.stdout.write(HELP)
@@ -74,7 +76,7 @@ def _fail(error: MinirunError, log: ToolkitLog) -> int:
     return 1
 
 
-def command(args: "list[str]") -> str:
+def command(args: list[str]) -> str:
     """Return which command of runc `args` call; "" for none."""
     words = iter(args)
     for word in words:
@@ -85,7 +87,7 @@ def command(args: "list[str]") -> str:
     return ""
 
 
-def value_of(args: "list[str]", *names: str) -> str:
+def value_of(args: list[str], *names: str) -> str:
     """Return the value of a flag, in whichever of runc's ways it is written; "" where it is not."""
     for at, word in enumerate(args):
         name, equals, value = _long(word).partition("=")
@@ -99,7 +101,7 @@ def _long(word: str) -> str:
     return f"-{word}" if word.startswith("-") and not word.startswith("--") and word[2:3] else word
 
 
-def logger(args: "list[str]", toolkit: Toolkit) -> ToolkitLog:
+def logger(args: list[str], toolkit: Toolkit) -> ToolkitLog:
     """Return a log into the files of config.toml and of --log; only errors go to stderr."""
     files = [LogFile(toolkit.log_file, toolkit.log_level)] if toolkit.log_file else []
     if path := value_of(args, "--log"):
@@ -108,7 +110,7 @@ def logger(args: "list[str]", toolkit: Toolkit) -> ToolkitLog:
     return ToolkitLog("error", tuple(files))
 
 
-def prepare(args: "list[str]", toolkit: Toolkit, log: ToolkitLog) -> None:
+def prepare(args: list[str], toolkit: Toolkit, log: ToolkitLog) -> None:
     """Rewrite config.json where `args` create a container. Raises MinirunError."""
     if command(args) != "create":
         return
@@ -129,7 +131,7 @@ def prepare(args: "list[str]", toolkit: Toolkit, log: ToolkitLog) -> None:
         log.info(f"Applied required modification to {path}")
 
 
-def modify(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
+def modify(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog) -> bool:
     """Change a config.json as the mode wants it; return True if it did. Raises MinirunError."""
     if toolkit.mode == "csv":
         raise GPUError("mode csv is not supported", f"see mode in {toolkit.source}")
@@ -146,7 +148,7 @@ def modify(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
     return graphics.apply(config, toolkit) or hooked
 
 
-def execute(args: "list[str]", toolkit: Toolkit, log: ToolkitLog) -> "NoReturn":
+def execute(args: list[str], toolkit: Toolkit, log: ToolkitLog) -> NoReturn:
     """Become the runtime underneath. Raises GPUError."""
     path = underneath(toolkit)
     log.info(f"Running {path} {' '.join(args)}")
@@ -167,7 +169,7 @@ def underneath(toolkit: Toolkit) -> str:
     raise GPUError(f"no runtime binary found from candidate list: {candidates}", hint, status=1)
 
 
-def _add_hook(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bool:
+def _add_hook(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog) -> bool:
     hooks = config["hooks"] = config.get("hooks") or {}
     rows = hooks["prestart"] = hooks.get("prestart") or []
     if any(map(_is_hook, rows)):
@@ -186,7 +188,7 @@ def _add_hook(config: "dict[str, Any]", toolkit: Toolkit, log: ToolkitLog) -> bo
     return True
 
 
-def _remove_hook(config: "dict[str, Any]", log: ToolkitLog) -> bool:
+def _remove_hook(config: dict[str, Any], log: ToolkitLog) -> bool:
     """Take the hook away that docker's --gpus adds: the edits do its work. Return if it was."""
     hooks = config.get("hooks") or {}
     rows = hooks.get("prestart") or []
@@ -198,11 +200,11 @@ def _remove_hook(config: "dict[str, Any]", log: ToolkitLog) -> bool:
     return True
 
 
-def _is_hook(row: "dict[str, Any]") -> bool:
+def _is_hook(row: dict[str, Any]) -> bool:
     return row["path"].rpartition("/")[2] in (GPU_HOOK, "nvidia-container-toolkit")
 
 
-def _replace(path: str, config: "dict[str, Any]") -> None:
+def _replace(path: str, config: dict[str, Any]) -> None:
     """Write config.json anew in one step, with the mode that it has. Raises OSError."""
     mode = os.stat(path).st_mode & 0o777
     temporary = f"{path}.{os.getpid()}"

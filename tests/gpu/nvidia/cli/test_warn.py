@@ -3,6 +3,8 @@
 `minirun run` runs there as it would on a host with a driver: NVML, ld.so.cache, /dev, /proc.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -76,7 +78,7 @@ def run(
     return host.run(work)
 
 
-def show_module(process: "subprocess.Popen[str]") -> None:
+def show_module(process: subprocess.Popen[str]) -> None:
     """Bind the pretend module's folder into the container's /proc, as the kernel would show it."""
     log = Path(ROOT, "c/events.jsonl")
     while process.poll() is None:

@@ -5,6 +5,8 @@ works where it is ("standalone": the walk-through of the seeds, a shell that mad
 namespaces); the real one goes the long way to the same place: its parent's pid in ROOTFS/proc.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def configure(
-    line: CommandLine, found: Inventory, log: DebugLog, cgroup_of: "Callable[[str], DeviceCgroup]"
+    line: CommandLine, found: Inventory, log: DebugLog, cgroup_of: Callable[[str], DeviceCgroup]
 ) -> None:
     """Configure the container, or leave it as it was. Raises GPUError in the real one's words.
 
@@ -64,7 +66,7 @@ def configure(
         raise _told("mount error", error) from None
 
 
-def _open_ldconfig(request: "NvidiaRequest") -> int:
+def _open_ldconfig(request: NvidiaRequest) -> int:
     """Open the host's ldconfig; -1 where none is asked for. Raises GPUError where it is missing."""
     fd = ldconfig.open_host(request.ldconfig)
     if fd < 0 and request.ldconfig.startswith("@"):

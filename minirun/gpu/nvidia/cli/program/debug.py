@@ -5,6 +5,8 @@ what is mounted, linked and executed are written right before it is done, so the
 failed run is the culprit. /dev/stderr and the like work too.
 """
 
+from __future__ import annotations
+
 import os
 import time
 
@@ -38,7 +40,7 @@ class DebugLog:
             line = f"I{stamp}.{int(now % 1 * 1e6):06} {os.getpid()}] {text}\n"
             os.write(self.fd, line.encode(errors="surrogateescape"))
 
-    def started(self, request: NvidiaRequest, user: "tuple[int, int]", cache: str) -> None:
+    def started(self, request: NvidiaRequest, user: tuple[int, int], cache: str) -> None:
         """Say what the driver is looked for by."""
         self.say(f"initializing library context (minirun version={__version__})")
         self.say(f"using root {request.root or '/'}")
@@ -70,7 +72,7 @@ class DebugLog:
             self.say(f"listing {name} ({gpu.uuid} at {gpu.bus_id})")
 
     def container(
-        self, line: CommandLine, pid: int, owner: "tuple[int, int]", found: LibraryPlaces
+        self, line: CommandLine, pid: int, owner: tuple[int, int], found: LibraryPlaces
     ) -> None:
         """Say what is known of the container."""
         request = line.request
@@ -88,7 +90,7 @@ class DebugLog:
         for name, value in facts.items():
             self.say(f"setting {name} to {value}")
 
-    def doing(self, rootfs: str, step: "Step | str") -> None:
+    def doing(self, rootfs: str, step: Step | str) -> None:
         """Say what is about to be done; a string is the ldconfig that is executed."""
         if isinstance(step, str):
             self.say(f"executing {step.lstrip('@')} from host at {rootfs}")

@@ -1,5 +1,7 @@
 """What `nvidia-container-cli info` and `list` print."""
 
+from __future__ import annotations
+
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.nvidia.cli import catalog, imex, mig
@@ -13,7 +15,7 @@ _WIDTH = 15
 _EVERYTHING = frozenset(("--libraries", "--binaries", "--ipcs", "--firmwares", "--compat32"))
 
 
-def info(inventory: Inventory, csv: bool) -> "list[str]":
+def info(inventory: Inventory, csv: bool) -> list[str]:
     """Return the lines of `info`."""
     head = (("NVRM version", inventory.driver), ("CUDA version", inventory.cuda))
     rows = [
@@ -32,8 +34,8 @@ def info(inventory: Inventory, csv: bool) -> "list[str]":
 
 
 def listing(
-    inventory: Inventory, request: NvidiaRequest, words: "frozenset[str]", everything: bool
-) -> "list[str]":
+    inventory: Inventory, request: NvidiaRequest, words: frozenset[str], everything: bool
+) -> list[str]:
     """Return the lines of `list` with these options, or everything. Raises GPUError."""
     if everything:
         request = request._replace(devices=("all",))
@@ -53,7 +55,7 @@ def listing(
     return lines + _files(inventory, request, words)
 
 
-def _mig_devices(gpus: "tuple[Gpu, ...]") -> "list[str]":
+def _mig_devices(gpus: tuple[Gpu, ...]) -> list[str]:
     lines = []
     for gpu in gpus:
         for device in gpu.migs:
@@ -63,7 +65,7 @@ def _mig_devices(gpus: "tuple[Gpu, ...]") -> "list[str]":
     return lines
 
 
-def _key(inventory: Inventory, gpus: "tuple[Gpu, ...]", name: str) -> "list[str]":
+def _key(inventory: Inventory, gpus: tuple[Gpu, ...], name: str) -> list[str]:
     """Return what the key to configure, or to monitor, the chosen GPUs consists of."""
     able = mig.capable(inventory, gpus)
     if not able:
@@ -79,7 +81,7 @@ def _cap(minor: int) -> str:
     return f"{catalog.CAPS_FOLDER}/nvidia-cap{minor}"
 
 
-def _files(inventory: Inventory, request: NvidiaRequest, words: "frozenset[str]") -> "list[str]":
+def _files(inventory: Inventory, request: NvidiaRequest, words: frozenset[str]) -> list[str]:
     groups = (
         ("--binaries", inventory.binaries),
         ("--libraries", inventory.libraries),
