@@ -33,8 +33,8 @@ import pytest
 
 from layers import layer_of
 from minirun.common import mountinfo
-from minirun.core.places import HISTORY, NEW, ROOT
-from minirun.core.places import STORE as DEFAULT_STORE
+from minirun.core.keeping.places import HISTORY, NEW, ROOT
+from minirun.core.keeping.places import STORE as DEFAULT_STORE
 from minirun.engines import roots
 from minirun.fast import launcher
 from minirun.image import catalogue

@@ -5,7 +5,7 @@ from typing import Any
 
 from minirun.core.config import Config
 from minirun.core.container import Container
-from minirun.core.settings import Settings
+from minirun.core.keeping.settings import Settings
 
 
 def container(bundle: Path, **raw: Any) -> Container:

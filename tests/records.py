@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from minirun.core import state
+from minirun.core.keeping import state
 
 
 def whole(directory: str, **changes: Any) -> dict[str, Any]:

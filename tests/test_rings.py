@@ -26,7 +26,8 @@ RING = {room: number for number, rooms in RINGS.items() for room in rooms}
 FRONT = {"__init__", "__main__"}
 """The package's own front: it opens ring 3."""
 RECORDS = {
-    "minirun.cgroups.rules", "minirun.gpu.edits", "minirun.gpu.request", "minirun.gpu.select",
+    "minirun.cgroups.rules", "minirun.gpu.edits", "minirun.gpu.asked.request",
+    "minirun.gpu.asked.select",
 }  # fmt: skip
 """Modules of ring 1 that hold records and nothing else: other rooms of the ring may import them."""
 STAGE_5 = ("minirun.core.stages.s5_inject", "minirun.gpu.inject")

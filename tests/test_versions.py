@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [sys.argv.pop(1)]
 """
 RECORD = """
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 class Point(Record):
     x: "int"
     y: "Undefined" = 0

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from minirun.core.places import CONTAINERS, STORE
+from minirun.core.keeping.places import CONTAINERS, STORE
 
 TICK = 0.02
 """Seconds between two looks at a growing log."""

@@ -17,8 +17,8 @@ from minirun.api.devices import DeviceDiff
 from minirun.api.namespaces import Namespaces
 from minirun.api.table import Table, Tabular
 from minirun.api.timeline import Timeline, of_container
-from minirun.core import state
 from minirun.core.errors import MinirunError, StateError
+from minirun.core.keeping import state
 
 if TYPE_CHECKING:
     from minirun.inspect.document import Anatomy

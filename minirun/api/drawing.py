@@ -1,14 +1,14 @@
-"""The two lanes of a run (minirun.show.lanes) as an object that shows itself, and may grow."""
+"""The two lanes of a run (minirun.show.text.lanes) as an object that shows itself, and may grow."""
 
 from collections.abc import Iterable
 from html import escape
 
 from minirun.api.table import Shown
-from minirun.show import text
-from minirun.show.event import Event
-from minirun.show.lanes import HTML_COLOURS, Lanes, Pieces
-from minirun.show.narrate import Narrator
-from minirun.show.order import Births
+from minirun.show.log.event import Event
+from minirun.show.log.narrate import Narrator
+from minirun.show.log.order import Births
+from minirun.show.text import event_row
+from minirun.show.text.lanes import HTML_COLOURS, Lanes, Pieces
 
 _BOLD = "font-weight:600"
 
@@ -19,7 +19,7 @@ class Drawing(Shown):
     `level`: "stages" and their milestones, or all "syscalls".
     """
 
-    def __init__(self, width: int = text.WIDTH, level: str = "stages") -> None:
+    def __init__(self, width: int = event_row.WIDTH, level: str = "stages") -> None:
         self.narrator = Narrator(level)
         self.births = Births()
         self.lanes = Lanes(width)

@@ -1,6 +1,6 @@
 """What holds a run at each stage: a child process (live), or nothing (a recording is played).
 
-Both write on a board (minirun.show.board), from which the page in a notebook is drawn, and both
+Both write on a board (minirun.show.web.board), from which the page in a notebook is drawn, and both
 take the same keys.
 """
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from minirun.core.errors import UsageError
-from minirun.show import known
-from minirun.show.board import Board
+from minirun.show.step import destinations
+from minirun.show.web.board import Board
 
 ONWARD = ("next", "continue", "until")
 """The keys after which the run goes on."""
@@ -38,4 +38,4 @@ def check(key: str, argument: str, names: Iterable[str] = ()) -> None:
     if key in ("until", "shell") and not argument.strip():
         raise UsageError(f"{key} what?", "until mknodat; shell ls /dev")
     if key == "until":
-        known.check(argument, names)
+        destinations.check(argument, names)

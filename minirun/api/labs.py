@@ -15,8 +15,8 @@ from minirun.api.course.text import plain
 from minirun.api.table import Shown
 from minirun.core.errors import UsageError
 from minirun.knowledge.texts import ENGLISH
-from minirun.show.text import clean
-from minirun.teach.lab import catalogue
+from minirun.show.text.event_row import clean
+from minirun.teach.lab import labs
 from minirun.teach.lab.places import LABS, graded_mark
 
 WORDS = ("check", "hint", "solution", "reset")
@@ -27,7 +27,7 @@ class Lab(Shown):
 
     def __init__(self, name: str, language: str, graded: bool = False) -> None:
         try:
-            self._texts = catalogue.find(name, language)
+            self._texts = labs.find(name, language)
         except UsageError as error:
             raise ValueError(error.line()) from None
         self.name = self._texts.name
@@ -112,7 +112,7 @@ class Lab(Shown):
     def _repr_mimebundle_(self, **kinds: Any) -> dict[str, Any]:
         """Return the text; in a notebook that has anywidget, the buttons too."""
         if not self._widget and (widgets := mime.available()):
-            texts, words = self._texts, catalogue.words(self.language)
+            texts, words = self._texts, labs.words(self.language)
             self._widget = widgets.LabButtons(
                 self,
                 title=f"{texts.number} · {texts.title}",

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, SupportsIndex
 from minirun.api.child import Child, words_of
 from minirun.api.container import REMOVED, ContainerHandle
 from minirun.api.stream import OWN, Echo, Show, screen
-from minirun.core import places
 from minirun.core.errors import MinirunError, StateError
-from minirun.show.event import Tail
+from minirun.core.keeping import places
+from minirun.show.log.event import Tail
 
 FlagValue = str | float | bool | Collection[str] | Mapping[str, str | float | None] | None
 """What a flag of the command line may be as a keyword argument."""

@@ -1,7 +1,7 @@
 """A run of `minirun run --step` in a child process, spoken to through two pipes.
 
 The run ends with this process: the kernel closes its end of the pipes, and the stepper gives the
-run up. See minirun.show.piped for what is said.
+run up. See minirun.show.step.piped for what is said.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from minirun.api.container import ContainerHandle
 from minirun.api.held import ONWARD, check
 from minirun.api.stream import OWN
 from minirun.core.errors import StateError
-from minirun.show.board import Board
-from minirun.show.changed import SnapshotChange
-from minirun.show.event import event_of
+from minirun.show.compare.stops import SnapshotChange
+from minirun.show.log.event import event_of
+from minirun.show.web.board import Board
 
 
 class LiveRun:

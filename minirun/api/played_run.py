@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 from minirun.api.held import check
 from minirun.core.errors import StateError, UsageError
-from minirun.core.settings import BOUNDARIES
-from minirun.show import anatomy, changed, known, text
-from minirun.show.board import Board
-from minirun.show.event import Event
-from minirun.show.pattern import Pattern
-from minirun.show.recording import Recording
+from minirun.core.keeping.settings import BOUNDARIES
+from minirun.show.compare import stops
+from minirun.show.log.event import Event
+from minirun.show.log.pattern import Pattern
+from minirun.show.log.recording import Recording
+from minirun.show.step import anatomy, destinations
+from minirun.show.text import event_row
+from minirun.show.web.board import Board
 
 if TYPE_CHECKING:
     from minirun.inspect.snapshot import Snapshot
@@ -65,7 +67,7 @@ class PlayedRun:
         before, self.at = self._snapshot(), at
         over = at == len(events) - 1
         now = self._snapshot()
-        changes = changed.since(before, now) if now and now is not before else []
+        changes = stops.since(before, now) if now and now is not before else []
         with self.board.changed:
             self.board.events = events[: at + 1]
             place = "" if over else self._place(events[at])
@@ -74,11 +76,11 @@ class PlayedRun:
             )  # fmt: skip
 
     def _place(self, event: Event) -> str:
-        return text.place(_boundary(event), event.stage, text.told(event))
+        return event_row.place(_boundary(event), event.stage, event_row.told(event))
 
     def _found(self, words: str) -> int:
         """Return the place of the next event that is meant. Raises UsageError."""
-        boundary = known.boundary(words)
+        boundary = destinations.boundary(words)
         events = self.recording.events
         for at in range(self.at + 1, len(events)):
             event = events[at]

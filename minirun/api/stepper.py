@@ -23,7 +23,8 @@ from minirun.api.played_run import PlayedRun
 from minirun.api.table import Shown
 from minirun.api.timeline import Timeline
 from minirun.knowledge import language
-from minirun.show import growing, recording
+from minirun.show.log import recording
+from minirun.show.page import growing
 
 _PATIENCE = 60.0
 """Seconds that a key may take: a command in the container is ended after 20."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from minirun.api.drawing import Drawing, plain
-from minirun.show.event import Event
+from minirun.show.log.event import Event
 
 PAUSE = 0.08
 """Seconds between two updates of a display: a browser has to draw each."""

@@ -1,10 +1,9 @@
 """A timeline: the events of one container, to look at, to walk through and to cut.
 
 It shows itself as minirun's other views do: two lanes of text (minirun.show), or the part of an
-HTML page with lanes, arrows and reasons (minirun.show.html). A recording is a run as a file, for
-machines that can run nothing. Some come with minirun (minirun/recordings/);
-`minirun --log FILE --log-format json run …` makes more, and so does a copy of a container's
-events.jsonl.
+HTML page with lanes, arrows and reasons (minirun.show.page.html). A recording is a run as a file,
+for machines that can run nothing. Some come with minirun (minirun/recordings/); `minirun --log FILE
+--log-format json run …` makes more, and so does a copy of a container's events.jsonl.
 """
 
 from __future__ import annotations
@@ -21,11 +20,12 @@ from minirun.api.drawing import Drawing
 from minirun.api.namespaces import Namespaces
 from minirun.api.table import Shown
 from minirun.core.errors import StateError, UsageError
-from minirun.core.settings import BOUNDARIES
-from minirun.show import find, html
-from minirun.show.event import Event
-from minirun.show.recording import Recording, read
-from minirun.show.text import WIDTH
+from minirun.core.keeping.settings import BOUNDARIES
+from minirun.show.log import find
+from minirun.show.log.event import Event
+from minirun.show.log.recording import Recording, read
+from minirun.show.page import html
+from minirun.show.text.event_row import WIDTH
 
 _HINT = "minirun.run(…, snapshots=True) takes them"
 

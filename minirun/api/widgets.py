@@ -18,8 +18,8 @@ import anywidget
 import traitlets
 
 from minirun.core.errors import MinirunError
-from minirun.show.board import Board
-from minirun.show.text import clean
+from minirun.show.text.event_row import clean
+from minirun.show.web.board import Board
 
 if TYPE_CHECKING:
     from minirun.api.labs import Lab
@@ -31,7 +31,7 @@ _KEYS = ("next", "continue", "until", "back", "why", "inspect", "shell", "quit")
 
 
 class PageWidget(anywidget.AnyWidget):
-    """The live page of minirun.show.board, in a frame; it may be shown more than once."""
+    """The live page of minirun.show.web.board, in a frame; it may be shown more than once."""
 
     _esm = (_HERE / "page.js").read_text(encoding="utf-8")
 

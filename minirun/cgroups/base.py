@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod  # loaded since the interpreter's start: it 
 
 from minirun.cgroups import tree
 from minirun.core.errors import ConfigError, StateError
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -25,9 +25,10 @@ from minirun.cgroups.base import (
     version_1_mounts,
 )
 from minirun.cgroups.v2 import CgroupV2
-from minirun.core import events, state
+from minirun.core import events
 from minirun.core.errors import ConfigError, StateError
-from minirun.core.visible import warn
+from minirun.core.keeping import state
+from minirun.core.keeping.visible import warn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

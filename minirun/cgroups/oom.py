@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import select
 
-from minirun.core import state
+from minirun.core.keeping import state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from minirun.cgroups.rules import PER_DEVICE, Setting
 from minirun.core.errors import ConfigError
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

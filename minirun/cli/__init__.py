@@ -7,37 +7,53 @@ import os
 import sys
 
 from minirun.cli.flags import Flags, HelpAsked, flag
-from minirun.core import jsonlite, state
-from minirun.core.choices import Choices
 from minirun.core.errors import MinirunError, UsageError, from_os
-from minirun.core.places import CONTAINERS, ROOT, STORE
-from minirun.core.settings import LANGUAGES, Settings, unprivileged
+from minirun.core.keeping import jsonlite, state
+from minirun.core.keeping.choices import Choices
+from minirun.core.keeping.places import CONTAINERS, ROOT, STORE
+from minirun.core.keeping.settings import LANGUAGES, Settings, unprivileged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-COMMANDS = {
-    "run": "cli.run", "spec": "cli.spec", "create": "cli.create", "start": "cli.oci",
-    "state": "cli.states", "kill": "cli.oci", "delete": "cli.oci", "exec": "cli.exec",
-    "ps": "cli.containers", "list": "cli.states", "pause": "cli.oci", "resume": "cli.oci",
-    "update": "cli.update", "events": "cli.containers", "checkpoint": "cli.checkpoint",
-    "restore": "cli.checkpoint", "features": "cli.states", "logs": "cli.containers",
-    "stop": "cli.stop", "rm": "cli.stop", "inspect": "cli.inspect",
-    "timeline": "cli.show", "replay": "cli.show",
-    "diff": "cli.show", "explain": "cli.explain", "images": "cli.images", "image": "cli.image",
-    "load": "cli.image", "export": "cli.export",
-    "save": "cli.save", "tag": "cli.save", "rmi": "cli.save", "pull": "cli.pull",
-    "history": "cli.history", "push": "cli.push", "import": "cli.images", "build": "cli.build",
-    "login": "cli.login", "logout": "cli.login", "gpu": "cli.gpu",
-    "nvidia-container-cli": "cli.nvidia", "nvidia-container-runtime-hook": "cli.nvidia",
-    "nvidia-container-runtime": "gpu.nvidia.runtime.wrapper", "nvidia-ctk": "cli.ctk",
-    "nvidia-cdi-hook": "cli.ctk", "gc": "cli.care", "doctor": "cli.care", "teach": "cli.care",
-    "lab": "cli.lab", "observe": "cli.observe", "help": "cli.help", "system": "cli.system",
-}  # fmt: skip
-"""Name → module of minirun. It has `main_NAME(args, settings)`, with _ for -, or
+MODULES = {
+    "cli.docker.run": "run",
+    "cli.docker.exec": "exec",
+    "cli.docker.containers": "ps logs events",
+    "cli.docker.stop": "stop rm",
+    "cli.runc.create": "create",
+    "cli.runc.control": "start kill delete pause resume",
+    "cli.runc.state": "state list features",
+    "cli.runc.update": "update",
+    "cli.runc.checkpoint": "checkpoint restore",
+    "cli.runc.spec": "spec",
+    "cli.look.timeline": "timeline replay diff",
+    "cli.look.inspect": "inspect",
+    "cli.look.explain": "explain",
+    "cli.look.gpu": "gpu",
+    "cli.look.lab": "lab",
+    "cli.look.observe": "observe",
+    "cli.care": "gc doctor teach",
+    "cli.help": "help",
+    "cli.images": "images import",
+    "cli.image": "image load",
+    "cli.save": "save tag rmi",
+    "cli.pull": "pull",
+    "cli.push": "push",
+    "cli.login": "login logout",
+    "cli.build": "build",
+    "cli.history": "history",
+    "cli.export": "export",
+    "cli.system": "system",
+    "cli.nvidia.container_cli": "nvidia-container-cli nvidia-container-runtime-hook",
+    "cli.nvidia.ctk": "nvidia-ctk nvidia-cdi-hook",
+    "gpu.nvidia.runtime.wrapper": "nvidia-container-runtime",
+}
+"""Module of minirun → its commands. It has `main_NAME(args, settings)` for each, with _ for -, or
 `main(args, settings)`: both return the exit status."""
+COMMANDS = {name: module for module, names in MODULES.items() for name in names.split()}
 RUNC = frozenset(
     (
         "create", "start", "state", "kill", "delete", "ps", "list", "pause", "resume",
@@ -80,7 +96,7 @@ def main(argv: list[str] | None = None) -> int:
         try:
             options = GlobalFlags(words)
             if options.version:
-                return int(part("cli.states", "version")())
+                return int(part("cli.runc.state", "version")())
             if not options.args:
                 raise HelpAsked(options)
             settings = _settings(options)

@@ -10,8 +10,8 @@ from contextlib import closing
 from minirun.cli import as_runc, build_context, pull
 from minirun.cli.flags import Flags, flag
 from minirun.cli.images import exactly
-from minirun.core.settings import Settings
-from minirun.core.visible import clean, say
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import clean, say
 from minirun.image import gc, store
 from minirun.image.dockerfile import parse
 from minirun.image.dockerfile.evaluate import PROXIES

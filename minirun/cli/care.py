@@ -1,6 +1,6 @@
 """`minirun gc`, `doctor` and `teach`: the program looks after itself, its machine and its reader.
 
-gc finishes what killed commands left behind (minirun.running.orphans); doctor says what this
+gc finishes what killed commands left behind (minirun.running.gc); doctor says what this
 machine can and cannot do, stage by stage, with the reason; `teach oracle` compares the log with
 what strace saw.
 """
@@ -17,17 +17,17 @@ from minirun.cli import GlobalFlags
 from minirun.cli.flags import Flags, HelpAsked, flag
 from minirun.cli.output import show
 from minirun.common import called
-from minirun.core import state
 from minirun.core.errors import MinirunError, StateError, UsageError, from_os
-from minirun.core.settings import Settings, unprivileged
-from minirun.core.state_file import ForeignDirectory
-from minirun.core.visible import say, warn
+from minirun.core.keeping import state
+from minirun.core.keeping.settings import Settings, unprivileged
+from minirun.core.keeping.state_file import ForeignDirectory
+from minirun.core.keeping.visible import say, warn
 from minirun.doctor.attempts import AbilityReport, examine, sweep
 from minirun.doctor.rootless import for_user
 from minirun.doctor.table import ABILITIES, EITHER
 from minirun.image import gc
-from minirun.running import orphans
-from minirun.show.text import wrap
+from minirun.running import gc as orphans
+from minirun.show.text.event_row import wrap
 
 STAGES = (
     "this machine",

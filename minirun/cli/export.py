@@ -9,9 +9,9 @@ from minirun.cli.flags import Flags, flag
 from minirun.cli.images import exactly
 from minirun.cli.save import output_file
 from minirun.core.errors import UsageError, from_os
-from minirun.core.settings import Settings
+from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
-from minirun.running import existing
+from minirun.running import lookup
 from minirun.running.export import export
 
 
@@ -29,7 +29,7 @@ def main(args: list[str], settings: Settings) -> int:
     if not flags.output and os.isatty(sys.stdout.fileno()):
         text = "cowardly refusing to save to a terminal"
         raise UsageError(text, "use the -o flag or redirect", 1)
-    container = existing.load(*roots.locate(settings, flags.args[0]))
+    container = lookup.load(*roots.locate(settings, flags.args[0]))
     try:
         with output_file(os.path.abspath(flags.output) if flags.output else "") as stream:
             export(container, stream)

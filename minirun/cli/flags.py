@@ -10,8 +10,8 @@ What each flag is for stands in help.toml, which is read for --help alone (minir
 from __future__ import annotations
 
 from minirun.core.errors import UsageError
-from minirun.core.record import Record
-from minirun.core.visible import say
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.visible import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class Flags:
                 if key not in found:
                     more, _, default, optional = vars(base).get(key, _PLAIN)
                     name = key.rstrip("_").replace("__", ".").replace("_", "-")
+                    kind = kind if isinstance(kind, str) else kind.__name__
                     found[key] = Flag((f"--{name}", *more), kind, default, optional)
         return found
 

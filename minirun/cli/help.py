@@ -13,7 +13,7 @@ from typing import Any
 from minirun import cli
 from minirun.cli.flags import Flag, Flags, HelpAsked
 from minirun.cli.output import write
-from minirun.core.settings import Settings
+from minirun.core.keeping.settings import Settings
 
 with open(os.path.join(os.path.dirname(__file__), "help.toml"), "rb") as file:
     TEXTS: dict[str, Any] = tomllib.load(file)

@@ -7,9 +7,9 @@ import json
 from minirun.cli.flags import Flags
 from minirun.cli.images import exactly, human
 from minirun.cli.output import show
-from minirun.core.settings import Settings
+from minirun.core.keeping.settings import Settings
 from minirun.image.history import HistoryRow, steps
-from minirun.show.columns import aligned
+from minirun.show.text.columns import aligned
 
 _HEADER = ("CREATED", "CREATED BY", "SIZE", "FILES", "COMMENT")
 _WIDTH = 45

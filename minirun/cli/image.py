@@ -11,8 +11,8 @@ from typing import Any
 from minirun.cli import build, history, image_inspect, images, pull, push, save, system
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import ImageError, UsageError, from_os
-from minirun.core.settings import Settings, unprivileged
-from minirun.core.visible import clean
+from minirun.core.keeping.settings import Settings, unprivileged
+from minirun.core.keeping.visible import clean
 from minirun.engines import rootless_config
 from minirun.image import recipe
 from minirun.image.archives import layout, loading

@@ -8,14 +8,14 @@ from typing import Any
 from minirun.cli.flags import Flags
 from minirun.cli.images import exactly
 from minirun.cli.output import show, write
-from minirun.core import places
 from minirun.core.errors import UsageError, from_os
-from minirun.core.settings import Settings
+from minirun.core.keeping import places
+from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
 from minirun.image import catalogue, compare
 from minirun.image.archives import saving
 from minirun.image.oci import digest_of
-from minirun.running import existing
+from minirun.running import lookup
 
 
 class ImageInspect(Flags):
@@ -91,7 +91,7 @@ def changes(name: str, settings: Settings, as_json: bool) -> int:
 
     Raises StateError, UsageError for a container without layers.
     """
-    container = existing.load(*roots.locate(settings, name))
+    container = lookup.load(*roots.locate(settings, name))
     if not container.config.layers:
         text = f"container {container.id} has no layer of its own: it writes into its bundle"
         raise UsageError(text, "diff ID --stage N shows what a stage has changed", 1)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
-from minirun.core import state
 from minirun.core.errors import ImageError, MinirunError, StateError, UsageError
-from minirun.core.settings import Settings
-from minirun.core.visible import clean, say
+from minirun.core.keeping import state
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import clean, say
 from minirun.image import catalogue, recipe, split
 from minirun.image.importer import import_tar
 from minirun.image.recipe import build
 from minirun.image.store import DamagedImage
-from minirun.show.columns import aligned
+from minirun.show.text.columns import aligned
 
 if TYPE_CHECKING:
     from minirun.image.store import ImageDetails

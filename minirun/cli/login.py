@@ -8,8 +8,8 @@ import sys
 
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import UsageError
-from minirun.core.settings import Settings
-from minirun.core.visible import clean
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import clean
 from minirun.image.grammar import parse
 from minirun.image.registry import client, credentials, settings
 from minirun.image.registry.transport import Transport

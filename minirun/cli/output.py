@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.core.visible import clean
+from minirun.core.keeping.visible import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

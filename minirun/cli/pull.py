@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
-from minirun.core import events, places
+from minirun.core import events
 from minirun.core.errors import ImageError, UsageError
-from minirun.core.settings import Settings
-from minirun.core.visible import clean, say
+from minirun.core.keeping import places
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import clean, say
 from minirun.image import catalogue
 from minirun.image.grammar import parse
 from minirun.image.pull_log import PullLog, logged
@@ -22,7 +23,7 @@ from minirun.image.registry.errors import NotFound, Unreachable
 from minirun.image.take import LayerObserver, LayerStep
 
 if TYPE_CHECKING:
-    from minirun.cli.run_options import ConfigFlags
+    from minirun.cli.docker.run_options import ConfigFlags
     from minirun.image.store import Image
 
 

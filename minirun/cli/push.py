@@ -5,8 +5,8 @@ from __future__ import annotations
 from minirun.cli.flags import Flags, flag
 from minirun.cli.pull import shown
 from minirun.core.errors import ImageError, UsageError, from_os
-from minirun.core.settings import Settings
-from minirun.core.visible import clean
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import clean
 from minirun.image import store
 from minirun.image.grammar import parse
 from minirun.image.registry import push as registry

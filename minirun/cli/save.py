@@ -11,7 +11,7 @@ from typing import BinaryIO
 from minirun.cli import images
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import UsageError, from_os
-from minirun.core.settings import Settings
+from minirun.core.keeping.settings import Settings
 from minirun.image import catalogue
 from minirun.image.archives import saving
 from minirun.image.draft import beside

@@ -8,11 +8,11 @@ from minirun.cli.flags import Flags, flag
 from minirun.cli.images import human
 from minirun.cli.output import show, write
 from minirun.core.errors import UsageError, from_os
-from minirun.core.settings import Settings
-from minirun.core.visible import warn
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import warn
 from minirun.image import gc, usage
-from minirun.running import in_use
-from minirun.show.columns import aligned
+from minirun.running import store_use
+from minirun.show.text.columns import aligned
 
 _HEADER = ("TYPE", "TOTAL", "ACTIVE", "SIZE", "RECLAIMABLE")
 
@@ -41,7 +41,7 @@ def main_gc(args: list[str], settings: Settings) -> int:
     ImageGc(args).none()
     try:
         before = _size(settings)
-        removed = gc.collect(settings.store, lambda: in_use.find(settings).certain().layers)
+        removed = gc.collect(settings.store, lambda: store_use.find(settings).certain().layers)
         show(f"removed {path}: no image and no container needs it" for path in removed)
         freed = max(0, before - _size(settings))
     except OSError as error:
@@ -50,7 +50,7 @@ def main_gc(args: list[str], settings: Settings) -> int:
 
 
 def _size(settings: Settings) -> int:
-    used = in_use.find(settings).certain()
+    used = store_use.find(settings).certain()
     return sum(row.size for row in usage.usage(settings.store, used.layers, used.images))
 
 
@@ -69,7 +69,7 @@ def _df(args: list[str], settings: Settings) -> int:
     flags.none()
     flags.check("format", "table", "json")
     try:
-        used = in_use.find(settings)
+        used = store_use.find(settings)
         rows = usage.usage(settings.store, used.layers, used.images)
         rows.append(usage.containers(used.directories))
     except OSError as error:

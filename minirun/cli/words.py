@@ -16,9 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.cli.run_options import ConfigFlags
+    from minirun.cli.docker.run_options import ConfigFlags
     from minirun.image.store import Image
-    from minirun.oci.generate import RunOptions
+    from minirun.oci.run_config import RunOptions
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}

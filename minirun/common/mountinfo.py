@@ -23,7 +23,7 @@ from __future__ import annotations
 import errno
 import os
 
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 
 
 class Mount(Record):

@@ -6,8 +6,8 @@ Destinations are always resolved inside the root and then used as descriptors.
 import os
 import stat
 
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import files, mounts
-from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 
 KINDS = {"c": stat.S_IFCHR, "b": stat.S_IFBLK, "p": stat.S_IFIFO}

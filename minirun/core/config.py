@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import extras, jsonlite, places, state_file
-from minirun.core.choices import DEFAULTS, Choices
+from minirun.core import extras
 from minirun.core.errors import ConfigError
+from minirun.core.keeping import jsonlite, places, state_file
+from minirun.core.keeping.choices import DEFAULTS, Choices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 
-from minirun.core import events, extras, places, state, state_file
+from minirun.core import events, extras
 from minirun.core.config import LOG, Config
 from minirun.core.errors import ConfigError, StateError, UsageError
+from minirun.core.keeping import places, state, state_file
+from minirun.core.keeping.settings import Settings
 from minirun.core.process.streams import Console
-from minirun.core.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ import os
 import select
 import time
 
-from minirun.core import directories, events, extras, handshake, state
+from minirun.core import events, extras, handshake
 from minirun.core.container import Container
 from minirun.core.errors import CommandError, MinirunError, StateError
 from minirun.core.handshake import Channel
-from minirun.core.visible import warn
+from minirun.core.keeping import directories, state
+from minirun.core.keeping.visible import warn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import errno as _errno
 import os
 
-from minirun.core.visible import clean
+from minirun.core.keeping.visible import clean
 
 _LONGEST = 500
 """Characters of an error, or a hint. A longer one quotes a wrong input; its middle is left out."""

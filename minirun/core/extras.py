@@ -13,7 +13,7 @@ caller, or (--host-mounts) what :func:`load` sees that config.json lacks.
 
 from __future__ import annotations
 
-from minirun.core.choices import OTHER_VENDORS
+from minirun.core.keeping.choices import OTHER_VENDORS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ FUNCTIONS = {
     "kill_cgroup": "minirun.cgroups.stopping.kill",
     "cgroup_entrance": "minirun.cgroups.entrance.Entrance",
     "empty_directory": "minirun.oci.namespaces.userns.empty_directory",
-    "keep_log": "minirun.running.history.keep",
+    "keep_log": "minirun.running.kept_logs.keep",
     "gpu_holders": "minirun.engines.holders.holders",
 }
 """Functions of outer rings, called by name: name → path."""
@@ -214,7 +214,7 @@ def gpu_vendor(config: Config) -> str:
     """Return the vendor, other than NVIDIA, whose GPUs this container gets; "" for none."""
     if config.choices.gpu_driver not in OTHER_VENDORS:
         return ""
-    from minirun.gpu import variables
+    from minirun.gpu.asked import variables
 
     return variables.vendor(config)
 

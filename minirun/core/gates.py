@@ -15,10 +15,11 @@ import os
 import select
 import stat
 
-from minirun.core import events, places
+from minirun.core import events
 from minirun.core.errors import UsageError
+from minirun.core.keeping import places
+from minirun.core.keeping.settings import BOUNDARIES
 from minirun.core.kernel import files
-from minirun.core.settings import BOUNDARIES
 
 EVERY_EVENT = "syscall"
 """Instead of a boundary: stop after each event."""

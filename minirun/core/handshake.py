@@ -29,8 +29,9 @@ import fcntl
 import os
 import stat
 
-from minirun.core import events, jsonlite, places
+from minirun.core import events
 from minirun.core.errors import MinirunError
+from minirun.core.keeping import jsonlite, places
 
 
 class Message:

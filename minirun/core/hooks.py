@@ -12,9 +12,10 @@ import _signal  # the C half: signal itself costs 0.7 ms
 import os
 import select
 
-from minirun.core import events, jsonlite
+from minirun.core import events
 from minirun.core.config import environment_of
 from minirun.core.errors import HookError
+from minirun.core.keeping import jsonlite
 from minirun.core.kernel import files, namespaces, process
 
 TYPE_CHECKING = False

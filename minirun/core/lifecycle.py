@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import events, handshake, places
+from minirun.core import events, handshake
 from minirun.core.container import Container
 from minirun.core.endings import destroy
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.handshake import Channel, Message
+from minirun.core.keeping import places
 from minirun.core.stages import s1_clone, s2_ask, s3_prestart, s6_answer, s7_exec
 from minirun.core.stages.s1_clone import Init
 

@@ -10,11 +10,12 @@ import sys
 from minirun.cgroups import systemd as systemd_cgroups
 from minirun.core.errors import MinirunError
 from minirun.doctor.attempts import Lacking, Workplace, existing
-from minirun.gpu import driverroot, drivers
+from minirun.gpu import driverroot
+from minirun.gpu.asked import drivers
+from minirun.gpu.asked.request import DEFAULT_CAPABILITIES, NvidiaRequest
 from minirun.gpu.cdi import registry, stale
 from minirun.gpu.inventory import Notice
 from minirun.gpu.nvidia.cli import warn
-from minirun.gpu.request import DEFAULT_CAPABILITIES, NvidiaRequest
 from minirun.image import catalogue
 
 LEAST_FREE = 256 << 20

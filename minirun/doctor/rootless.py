@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable
 
 from minirun.cgroups import delegated, hierarchies
+from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import mounts, namespaces, process
-from minirun.core.settings import unprivileged
 from minirun.doctor.attempts import Ability, Lacking, Workplace, result_of
 from minirun.oci.namespaces import idmap
 

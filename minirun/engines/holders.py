@@ -14,18 +14,19 @@ from __future__ import annotations
 
 from minirun.cgroups.reading import access
 from minirun.cgroups.rules import parse_rules
-from minirun.core import jsonlite, places, state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
-from minirun.core.record import Record
-from minirun.core.settings import Settings
+from minirun.core.keeping import jsonlite, places, state
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
-from minirun.gpu import driverroot, drivers, share, vendors
+from minirun.gpu import driverroot, share, vendors
+from minirun.gpu.asked import drivers
 from minirun.gpu.edits import GivenGpu
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import planner
 from minirun.gpu.share import Holder, overlap
-from minirun.running import existing
+from minirun.running import lookup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def holders(settings: Settings, but: str = "") -> list[Holder]:
 def _unrecorded(settings: Settings, name: str) -> tuple[str, frozenset[Numbers]]:
     """Return when a container that runs was made, and its nodes that edits.json does not have."""
     try:
-        container = existing.load(settings, name)
+        container = lookup.load(settings, name)
         if container.record["status"] != state.STOPPED:
             there = {node.numbers for node in nodes(container) if set(node.access) & set("rw")}
             created: str = container.record["created"]

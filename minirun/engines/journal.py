@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
-from minirun.core.visible import clean
+from minirun.core.keeping.visible import clean
 
 _PROGRAMS = (
     "dockerd",

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import os
 
-from minirun.core.places import CONTAINERS, ROOT, STORE
-from minirun.core.visible import warn
+from minirun.core.keeping.places import CONTAINERS, ROOT, STORE
+from minirun.core.keeping.visible import warn
 
 _DIRECTORY = 4
 """S_IFDIR, as the upper four bits of a mode: inode(7)."""

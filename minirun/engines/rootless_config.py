@@ -14,7 +14,7 @@ import os
 
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, UsageError
-from minirun.core.places import ROOT, STORE
+from minirun.core.keeping.places import ROOT, STORE
 from minirun.core.process import caps
 from minirun.engines import rootless
 from minirun.oci.namespaces import idmap

@@ -16,10 +16,10 @@ from __future__ import annotations
 import os
 from binascii import crc32
 
-from minirun.core import places, state
 from minirun.core.errors import StateError
-from minirun.core.settings import Settings
-from minirun.running import history
+from minirun.core.keeping import places, state
+from minirun.core.keeping.settings import Settings
+from minirun.running import kept_logs
 
 LIMIT = 100
 """How many roots are remembered: of more, the one is forgotten that was used longest ago."""
@@ -75,11 +75,11 @@ def _forget_beyond_the_limit(folder: str, new: str) -> None:
 def _drop_history(root: str) -> None:
     """Remove what is recorded below a state root, and nothing else."""
     try:
-        fd = history.open_folder(root)
+        fd = kept_logs.open_folder(root)
     except OSError:
         return  # there is none
     try:
-        for name in history.names(fd):
+        for name in kept_logs.names(fd):
             os.unlink(name, dir_fd=fd)
         os.rmdir(f"{root}/{places.HISTORY}")
     except OSError:

@@ -27,8 +27,8 @@ from minirun.common.operations import Symlink, WriteFile
 from minirun.common.own_root import OwnRoot
 from minirun.core import events
 from minirun.core.errors import GPUError
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import mounts, namespaces
-from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu.driverroot import link_target
 from minirun.gpu.nvidia.cli import ldconfig

@@ -10,7 +10,7 @@ Source: the Container Device Interface specification, "containerEdits".
 from __future__ import annotations
 
 from minirun.cgroups.rules import DeviceRule
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 from minirun.gpu.steps import BindMount, CompatLibrary, DeviceNode, Link
 
 TYPE_CHECKING = False

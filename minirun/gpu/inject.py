@@ -10,15 +10,16 @@ from __future__ import annotations
 import os
 
 from minirun.common.own_root import OwnRoot
-from minirun.core import events, extras, places, visible
+from minirun.core import events, extras
 from minirun.core.config import Config, environment_of
 from minirun.core.container import Container
+from minirun.core.keeping import places, visible
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import apply, share, simulated
+from minirun.gpu.asked.request import UnmetRequirement
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.cli import ldconfig, musl, planner
-from minirun.gpu.request import UnmetRequirement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from minirun.cgroups import Cgroup
+    from minirun.gpu.asked.request import NvidiaRequest
     from minirun.gpu.edits import Edits
-    from minirun.gpu.request import NvidiaRequest
     from minirun.gpu.vendors import Cards
 
 

@@ -8,7 +8,7 @@ makes the same record; no code asks again which of the two it is, except to prin
 
 from __future__ import annotations
 
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 
 
 class Mig(Record):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ctypes import c_uint
 
-from minirun.core import state
+from minirun.core.keeping import state
+from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import libc, namespaces, process
-from minirun.core.settings import unprivileged
 
 _setfsuid = libc.bind("setfsuid", c_uint)
 _setfsgid = libc.bind("setfsgid", c_uint)

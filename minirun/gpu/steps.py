@@ -14,8 +14,8 @@ import stat
 from minirun.common import operations
 from minirun.common.own_root import OwnRoot, has
 from minirun.core.errors import GPUError
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import files, mounts
-from minirun.core.record import Record
 from minirun.core.rootfs import execute
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import driverroot

@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.core import places
 from minirun.core.errors import GPUError
-from minirun.core.settings import unprivileged
+from minirun.core.keeping import places
+from minirun.core.keeping.settings import unprivileged
 
 STORES = (
     "/var/lib/containers", "/run/containers", "/run/libpod", "/run/crio",

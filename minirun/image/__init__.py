@@ -14,7 +14,7 @@ needs no such check.
 
 from __future__ import annotations
 
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 
 _DEFAULT = "docker.io"
 _LIBRARY = "library/"

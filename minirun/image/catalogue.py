@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from minirun.core import state_file as record
 from minirun.core.errors import ImageError, StateError
+from minirun.core.keeping import state_file as record
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image import Reference, recipe, tree
 from minirun.image import store as shelf

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from minirun.core.keeping.visible import say
 from minirun.core.rootfs.tree import remove_tree
-from minirun.core.visible import say
 
 DRAFT = ".draft-"
 """What the name of a draft begins with."""

@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
+from minirun.core.keeping.visible import warn
 from minirun.core.rootfs.tree import remove_tree
-from minirun.core.visible import warn
 from minirun.image import catalogue, oci
 from minirun.image import store as shelf
 from minirun.image.blobs import PARTIAL, Blobs

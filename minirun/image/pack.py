@@ -16,8 +16,8 @@ from contextlib import closing
 from typing import BinaryIO
 
 from minirun.core.errors import ImageError
+from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import files
-from minirun.core.settings import unprivileged
 from minirun.image.lower import is_whiteout
 from minirun.image.tarstream import Member
 from minirun.image.tarwriter import TarWriter

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import jsonlite, places
 from minirun.core.errors import ImageError, from_os
-from minirun.core.record import Record
+from minirun.core.keeping import jsonlite, places
+from minirun.core.keeping.record import Record
 from minirun.image import Reference
 
 RECORD, LAYERS = "image.json", "layers"

@@ -25,9 +25,9 @@ from contextlib import closing, contextmanager
 from io import BufferedIOBase
 
 from minirun.core.errors import ImageError
+from minirun.core.keeping.settings import unprivileged
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.tree import remove_at
-from minirun.core.settings import unprivileged
 from minirun.image.store import failure
 from minirun.image.tarfields import Body
 from minirun.image.tarstream import Member, members

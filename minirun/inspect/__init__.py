@@ -8,9 +8,9 @@ from typing import Any
 
 from minirun.cgroups import stats
 from minirun.cgroups.rules import DeviceRule
-from minirun.core import state
 from minirun.core.container import Container
 from minirun.core.errors import StateError
+from minirun.core.keeping import state
 from minirun.image.history import LayerOrigin, origins
 from minirun.inspect import limits, mounts, past, processes
 from minirun.inspect import wanted as asked

@@ -3,9 +3,9 @@
 from typing import Any
 
 from minirun.common import schema
-from minirun.core import jsonlite, places, state
 from minirun.core.container import Container
 from minirun.core.errors import StateError
+from minirun.core.keeping import jsonlite, places, state
 from minirun.gpu.cdi import check, container_edits
 from minirun.gpu.edits import Edits, GivenGpu
 from minirun.oci.mounts import nodes

@@ -10,9 +10,9 @@ from contextlib import closing
 from minirun.cgroups.reading import access
 from minirun.cgroups.resources import LIMITS
 from minirun.cgroups.rules import DeviceRule
-from minirun.core import state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
+from minirun.core.keeping import state
 from minirun.core.rootfs.inroot import Root
 from minirun.inspect.document import LimitFacts, NodeFacts
 from minirun.inspect.given import edits_of

@@ -8,8 +8,8 @@ import re
 
 from minirun.common import mountinfo
 from minirun.common.mountinfo import Mount
-from minirun.core import places
 from minirun.core.container import Container
+from minirun.core.keeping import places
 from minirun.inspect.document import LayerFacts, MountFacts, OverlayFacts
 
 _IMAGE = re.compile(r"/images/(.+)/layers/(\d+)$")

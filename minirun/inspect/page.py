@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from minirun.inspect.document import Anatomy, ConfigSeccomp, MountFacts
-from minirun.show import text
+from minirun.show.text import event_row
 
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _LONG = 36
@@ -38,7 +38,7 @@ def lines(found: Anatomy, rules: list[str], width: int, *, unicode: bool = True)
         asked = "" if found["live"] or title not in _ASKED else _ASKED[title]
         page += [f"{title}{asked}"] if title else []
         for row in rows:
-            page += _fold(text.clean(row, unicode), width, title)
+            page += _fold(event_row.clean(row, unicode), width, title)
         page.append("")
     return page[:-1]
 
@@ -278,7 +278,7 @@ def _gpus(found: Anatomy) -> list[str]:
 def _hooks(found: Anatomy) -> list[str]:
     rows = []
     for hook in found["hooks"]:
-        took = f" in {text.duration(hook['duration'])}" if hook["duration"] is not None else ""
+        took = f" in {event_row.duration(hook['duration'])}" if hook["duration"] is not None else ""
         if hook["status"] is not None:
             result = "ok" if hook["status"] == 0 else f"failed with {hook['status']}"
         else:
@@ -291,7 +291,7 @@ def _hooks(found: Anatomy) -> list[str]:
 def _stages(found: Anatomy) -> list[str]:
     rows = []
     for row in found["stages"]:
-        took = "never ended" if row["duration"] is None else text.duration(row["duration"])
+        took = "never ended" if row["duration"] is None else event_row.duration(row["duration"])
         error = f": {row['error']}" if row["error"] else ""
         rows.append(f"{row['stage']} {row['actor']:<8} {took:>7}  {row['name']}{error}")
     return rows

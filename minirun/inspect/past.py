@@ -1,12 +1,12 @@
 """What the log still knows of a container: its stages, and what became of its hooks."""
 
-from minirun.core import places
 from minirun.core.container import Container
 from minirun.core.errors import StateError
+from minirun.core.keeping import places
 from minirun.inspect.document import Ending, HookFacts, StageFacts
-from minirun.show import recording
-from minirun.show.event import Event
-from minirun.show.recording import Recording
+from minirun.show.log import recording
+from minirun.show.log.event import Event
+from minirun.show.log.recording import Recording
 
 KINDS = (
     "prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop",

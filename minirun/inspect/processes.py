@@ -6,7 +6,7 @@ namespace if the inode of the file is the same: namespaces(7).
 
 import os
 
-from minirun.core import state
+from minirun.core.keeping import state
 from minirun.core.kernel import namespaces
 from minirun.core.process import caps
 from minirun.inspect.document import NamespaceFacts, Rights

@@ -12,9 +12,9 @@ from typing import NotRequired, TypedDict
 
 from minirun.cgroups.reading import listing
 from minirun.common import mountinfo
-from minirun.core import places, state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
+from minirun.core.keeping import places, state
 from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
 from minirun.inspect import processes

@@ -6,8 +6,8 @@ minirun does not hold.
 
 from minirun.cgroups.reading import effective
 from minirun.cgroups.rules import DeviceRule, container_rules
-from minirun.core import state
 from minirun.core.container import Container
+from minirun.core.keeping import state
 from minirun.inspect.document import Anatomy, ConfigFacts, ConfigSeccomp, LimitFacts, NamespaceFacts
 from minirun.inspect.given import edits_of
 from minirun.oci.seccomp import profile as seccomp

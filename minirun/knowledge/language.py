@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 
 from minirun.core.errors import UsageError
-from minirun.core.settings import LANGUAGES
+from minirun.core.keeping.settings import LANGUAGES
 from minirun.knowledge.texts import ENGLISH
 
 

@@ -1,10 +1,10 @@
 """Every line with which minirun says that something is wrong, read from its own source.
 
 An error is the first argument of an error class (minirun.core.errors, and what is derived from it),
-its hint the second; a warning is the argument of minirun.core.visible.warn, a remark that of say. A
-reason is the text of a ValueError: what calls the function puts it behind a path and a colon. They
-are found by reading the source, so a new one is here without further work. Parts that are known
-only when it happens stand as {…}.
+its hint the second; a warning is the argument of minirun.core.keeping.visible.warn, a remark that
+of say. A reason is the text of a ValueError: what calls the function puts it behind a path and a
+colon. They are found by reading the source, so a new one is here without further work. Parts that
+are known only when it happens stand as {…}.
 """
 
 import ast
@@ -117,10 +117,10 @@ def _sort(
 
 
 def _imported(imports: list[ast.ImportFrom]) -> dict[str, str]:
-    """Return the names that a module has for warn and say of minirun.core.visible."""
+    """Return the names that a module has for warn and say of minirun.core.keeping.visible."""
     found: dict[str, str] = {}
     for node in imports:
-        if node.module == "minirun.core.visible":
+        if node.module == "minirun.core.keeping.visible":
             names = [one for one in node.names if one.name in _FUNCTIONS]
             found |= {one.asname or one.name: _FUNCTIONS[one.name] for one in names}
         elif "visible" in {one.name for one in node.names}:

@@ -95,7 +95,7 @@ def lesson(name: str, language: str = ENGLISH) -> str:
 
 
 class Phrases:
-    """The phrases of the HTML page (minirun.show.html): page.toml translates the English ones.
+    """The phrases of the HTML page (minirun.show.page.html): page.toml translates the English ones.
 
     The names of stages are known too, as the log has them.
     """

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pyroute2 import IPRoute
 
 from minirun.common import descriptors
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import namespaces
-from minirun.core.record import Record
 
 ROUTE = 8
 """Descriptors that an IPRoute opens, and some more. One that is half made complains at its end."""

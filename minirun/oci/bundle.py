@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from minirun.core.rootfs.inroot import Root
-from minirun.oci import generate, user
+from minirun.oci import run_config, user
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ def document(name: str, image: Mapping[str, Any], rootfs: str) -> dict[str, Any]
     finally:
         root.close()
     args = (*_words(config, "Entrypoint"), *_words(config, "Cmd")) or _SHELL
-    options = generate.RunOptions(
+    options = run_config.RunOptions(
         args, env=tuple(config.get("Env") or ()), cwd=absolute(config.get("WorkingDir") or "/"),
         user=(found.uid, found.gid, tuple(found.groups)),
         annotations=tuple(image_annotations(image).items()),
     )  # fmt: skip
-    made = generate.config(name, options)
+    made = run_config.config(name, options)
     process = made["process"]
     process["env"] = list({text.partition("=")[0]: text for text in process["env"]}.values())
     for volume in sorted(config.get("Volumes") or ()):

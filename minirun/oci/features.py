@@ -12,7 +12,8 @@ from importlib.util import find_spec
 
 from minirun import __version__
 from minirun.cgroups.rules import PER_DEVICE
-from minirun.core import config, state
+from minirun.core import config
+from minirun.core.keeping import state
 from minirun.core.kernel import libc
 from minirun.core.process import caps
 from minirun.oci import validate

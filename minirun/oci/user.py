@@ -26,7 +26,7 @@ kernel's limit holds. An unknown name ends the run before the command, so with s
 from __future__ import annotations
 
 from minirun.core.errors import MinirunError
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 
 from minirun.common.schema import UINT64, Checker, SchemaError, absolute, fail, without_nulls
-from minirun.core import jsonlite, state
 from minirun.core.errors import ConfigError
+from minirun.core.keeping import jsonlite, state
 from minirun.oci.rlimits import RLIMITS
 
 TYPE_CHECKING = False

@@ -2,7 +2,7 @@
 
 from binascii import crc32
 
-from minirun.core import places
+from minirun.core.keeping import places
 
 
 def own_cgroup(root: str, container_id: str, *, systemd: bool) -> str:

@@ -7,18 +7,19 @@ is init's.
 import os
 
 from minirun.core import config as oci_config
-from minirun.core import endings, events, gates, lifecycle, state
-from minirun.core.choices import DEFAULTS, OTHER_VENDORS, Choices
+from minirun.core import endings, events, gates, lifecycle
 from minirun.core.config import ANNOTATION, LOG, Config
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
+from minirun.core.keeping import state
+from minirun.core.keeping.choices import DEFAULTS, OTHER_VENDORS, Choices
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import clean, warn
 from minirun.core.process.streams import Console
-from minirun.core.record import Record
-from minirun.core.settings import Settings
-from minirun.core.visible import clean, warn
 from minirun.engines import other_hook
 from minirun.engines.origin import origin
-from minirun.gpu import variables
+from minirun.gpu.asked import variables
 from minirun.oci.exec import sealed
 from minirun.running import handover, notify, signals
 from minirun.running.reserve import reserve

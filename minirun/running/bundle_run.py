@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import endings, extras, lifecycle, state
+from minirun.core import endings, extras, lifecycle
 from minirun.core.container import Container
-from minirun.core.settings import Settings
+from minirun.core.keeping import state
+from minirun.core.keeping.settings import Settings
 from minirun.core.stages.s1_clone import Init
 from minirun.running import bundle, handover, notify, output, readiness, signals
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from minirun.core import places, state
 from minirun.core.container import Container
 from minirun.core.errors import StateError
+from minirun.core.keeping import places, state
 from minirun.core.kernel import files, mounts, namespaces
 from minirun.core.rootfs.build import RootMount
 from minirun.image.pack import Packer

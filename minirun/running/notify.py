@@ -10,8 +10,8 @@ What the real stack does: runc the same; crun binds the host's socket itself int
 
 import os
 
-from minirun.core import places
 from minirun.core.config import Config
+from minirun.core.keeping import places
 
 NAME = "notify.sock"
 """The socket, in the directory that :func:`make_directory` makes."""

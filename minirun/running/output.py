@@ -7,14 +7,14 @@ import os
 from minirun.core import endings
 from minirun.core.container import Container
 from minirun.core.errors import from_os
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.visible import warn
 from minirun.core.process.streams import Console
-from minirun.core.record import Record
-from minirun.core.visible import warn
 from minirun.running import pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.running.logfile import OutputLog
+    from minirun.running.output_files import OutputLog
 
 
 class OutputLimits(Record):
@@ -134,10 +134,10 @@ class Streams:
         """Return what keeps the output; None if nothing is to be kept, or can be."""
         if not self.log:
             return None
-        from minirun.running import logfile  # what --rm has shown is not kept
+        from minirun.running import output_files  # what --rm has shown is not kept
 
         try:
-            return logfile.OutputLog(self.directory, self.log)
+            return output_files.OutputLog(self.directory, self.log)
         except OSError as error:  # the command runs by now: it is looked after all the same
             warn(from_os(error, "what the container writes is not kept").line())
             return None
@@ -162,7 +162,7 @@ def callers_size() -> tuple[int, int]:
 
 
 class Viewers:
-    """No viewer looks on while the container starts. Those of minirun.show.viewers do."""
+    """No viewer looks on while the container starts. Those of minirun.show.text.viewers do."""
 
     def start(self, container: Container) -> None:
         """Start them, before the log is open: they do not write. Raises OSError."""

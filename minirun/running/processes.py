@@ -7,8 +7,8 @@ import os
 import shutil
 import subprocess
 
-from minirun.core import state
 from minirun.core.errors import MinirunError, UsageError
+from minirun.core.keeping import state
 
 
 def table(pids: list[int], options: list[str]) -> list[str]:

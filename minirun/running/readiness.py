@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import select
 
-from minirun.core import places
-from minirun.core.visible import warn
+from minirun.core.keeping import places
+from minirun.core.keeping.visible import warn
 from minirun.oci import descriptors
 from minirun.running.notify import NAME, manager
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import state
+from minirun.core.keeping import state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _is_pid(value: Any) -> bool:
 
 
 def _is_process(value: Any) -> bool:
-    """Return True if this is what minirun.core.state.identity returns."""
+    """Return True if this is what minirun.core.keeping.state.identity returns."""
     if not isinstance(value, dict) or not {"pid", "start", "boot"} <= value.keys():
         return False
     pid, start = value["pid"], value["start"]
@@ -137,7 +137,7 @@ def _is_path(value: Any) -> bool:
 
 
 def _is_time(value: Any) -> bool:
-    """Return True if this is a time as minirun.core.state.timestamp writes it."""
+    """Return True if this is a time as minirun.core.keeping.state.timestamp writes it."""
     if not isinstance(value, str) or len(value) < 20 or not value.isascii():
         return False
     marks = value[4] + value[7] + value[10] + value[13] + value[16]

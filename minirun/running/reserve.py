@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from minirun.common import descriptors
-from minirun.core import directories, jsonlite, places, state
-from minirun.core.choices import KEY
 from minirun.core.config import Config
 from minirun.core.container import Container, log_detail
 from minirun.core.errors import ConfigError, StateError
+from minirun.core.keeping import directories, jsonlite, places, state
+from minirun.core.keeping.choices import KEY
+from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.rootfs.tree import remove_tree
-from minirun.core.settings import Settings, unprivileged
 from minirun.oci.mounts import nodes
 from minirun.running import own_cgroup
 
@@ -24,7 +24,7 @@ _TO_CLEAN_UP = 8
 
 
 def reserve(settings: Settings, container_id: str, config: Config, **extra: Any) -> Container:
-    """Make the container's directory and write its first record (minirun.core.directories).
+    """Make the container's directory and write its first record (minirun.core.keeping.directories).
 
     `extra` are more fields of the record. Raises StateError if the name is in use, ConfigError,
     UsageError, OSError.

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import endings, events, lifecycle, state
+from minirun.core import endings, events, lifecycle
 from minirun.core.container import Container
 from minirun.core.errors import from_os
-from minirun.core.record import Record
-from minirun.core.visible import warn
+from minirun.core.keeping import state
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.visible import warn
 from minirun.running import handover, output, signals
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ from conftest import Program
 from minirun.api import Timeline, replay, run
 from minirun.core.errors import StateError, UsageError
 from minirun.recordings import RECORDINGS
-from minirun.show import text
+from minirun.show.text import event_row
 
 
 def one(name: str) -> Timeline:
@@ -22,7 +22,7 @@ def one(name: str) -> Timeline:
 def test_a_shipped_recording_shows_itself(name: str) -> None:
     found = replay(name)
     for timeline in found if isinstance(found, list) else [found]:
-        title = text.stages(observed=timeline.recording.observed)[1]
+        title = event_row.stages(observed=timeline.recording.observed)[1]
         assert f"1 runtime  {title}" in str(timeline)
         assert timeline._repr_html_().lstrip().startswith("<")
 

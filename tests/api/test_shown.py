@@ -5,7 +5,7 @@ import pytest
 from minirun.api import DeviceDiff, Namespaces, Result, Table, Timeline, predict
 from minirun.api.devices import ListChange
 from minirun.api.drawing import Drawing
-from minirun.show.recording import parse
+from minirun.show.log.recording import parse
 
 HOSTILE = "\x1b[2J<script>alert(1)</script>\n한글"
 

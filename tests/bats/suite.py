@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from debian_source import fetch  # noqa: E402
 from minirun.core.errors import ImageError  # noqa: E402
-from minirun.core.places import STORE  # noqa: E402
+from minirun.core.keeping.places import STORE  # noqa: E402
 from minirun.image import split, store  # noqa: E402
 
 ARCHIVE = "pool/main/r/runc/runc_1.1.5+ds1.orig.tar.xz"

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minirun.common import mountinfo
-from minirun.core.places import STORE
+from minirun.core.keeping.places import STORE
 from minirun.engines import roots
 from minirun.fast import launcher
 

@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from minirun.core.places import STORE as DEFAULT_STORE
+from minirun.core.keeping.places import STORE as DEFAULT_STORE
 from minirun.fast import launcher
 from minirun.image import catalogue
 

@@ -15,7 +15,7 @@ import pytest
 from conftest import Program, wait_until
 from core.lifecycle.leftovers import assert_nothing, cgroups
 from layers import layer_of
-from minirun.core import state
+from minirun.core.keeping import state
 from minirun.running import own_cgroup
 from minirun.running import record_fields as fields
 from records import whole

@@ -9,14 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minirun import cli
-from minirun.cli import ctk, gpu, help
+from minirun.cli import help
+from minirun.cli.docker.run import Run as Run_
+from minirun.cli.docker.run_options import PIDS_LIMIT
+from minirun.cli.docker.stop import StopFlags
 from minirun.cli.flags import Flags, HelpAsked, flag
 from minirun.cli.images import Images
-from minirun.cli.run import Run as Run_
-from minirun.cli.run_options import PIDS_LIMIT
-from minirun.cli.stop import StopFlags
+from minirun.cli.look import gpu
+from minirun.cli.nvidia import ctk
 from minirun.core.errors import UsageError
-from minirun.core.places import ROOT, STORE
+from minirun.core.keeping.places import ROOT, STORE
 from minirun.gpu.share import timeslice
 from minirun.image import recipe
 

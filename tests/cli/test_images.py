@@ -10,7 +10,7 @@ import pytest
 
 from layers import layer_of
 from minirun import cli
-from minirun.core import state
+from minirun.core.keeping import state
 from minirun.image import catalogue
 from records import whole
 

@@ -16,10 +16,10 @@ from cli.columns import Runtime
 from conftest import STORE, Program
 from minirun import __version__
 from minirun.cli import COMMANDS, GlobalFlags, entry_of, part
+from minirun.cli.docker.run_options import READERS, RunFlags
 from minirun.cli.help import TEXTS
-from minirun.cli.run_options import READERS, RunFlags
-from minirun.core.choices import OTHER_VENDORS
-from minirun.gpu import drivers
+from minirun.core.keeping.choices import OTHER_VENDORS
+from minirun.gpu.asked import drivers
 
 SOURCE = Path(package.__file__).parent
 SPEC = "spec: 1.3.0"

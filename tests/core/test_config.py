@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from minirun.core import config as oci_config
-from minirun.core.choices import Choices
 from minirun.core.config import Config
+from minirun.core.keeping.choices import Choices
 
 
 def config(**raw: Any) -> Config:

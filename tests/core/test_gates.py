@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from conftest import Program, wait_until
-from minirun.core import events, gates, places
+from minirun.core import events, gates
 from minirun.core.errors import UsageError
+from minirun.core.keeping import places
 
 NAME = f"gates-{os.getpid()}"
 

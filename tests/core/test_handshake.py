@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from minirun.core import handshake, places
+from minirun.core import handshake
 from minirun.core.errors import CommandError, MinirunError
 from minirun.core.handshake import Channel, Ends, Message, PeerDied
+from minirun.core.keeping import places
 
 
 def fork(body: Callable[[], object]) -> int:

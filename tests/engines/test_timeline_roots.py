@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import STORE, Program
-from minirun.core.settings import Settings
+from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
 
 CRI = {

@@ -11,7 +11,6 @@ import pytest
 from minirun import fast
 from minirun.fast import launcher
 
-LINES = 150
 FILES = {
     "lib/__init__.py": "",
     "lib/low.py": "value = 'low'\n",
@@ -127,8 +126,3 @@ def test_a_run_takes_all_of_minirun_out_of_the_file(command: str) -> None:
     opened = [line for line in done.stderr.splitlines() if source in line and ".pyc" in line]
     assert f"minirun{launcher.SUFFIX}" in done.stderr
     assert {line.split('"')[1].split("/")[-3] for line in opened} <= {"minirun", "fast"}, opened
-
-
-def test_it_is_small() -> None:
-    files = Path(fast.__file__).parent.glob("*.py")
-    assert sum(len(path.read_text().splitlines()) for path in files) <= LINES

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from minirun.common import mountinfo
+from minirun.core.keeping.record import Record
 from minirun.core.kernel.process import prctl
-from minirun.core.record import Record
 from minirun.core.rootfs import tree
 
 LIMIT = 600 << 20

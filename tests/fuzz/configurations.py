@@ -10,7 +10,7 @@ from typing import Any
 from fuzz import seeds
 from fuzz.cage import Cage, Outcome, remove, small_root
 from fuzz.mutate import TEXTS, mutated
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 
 _KEYS = (
     *(f"io.minirun.{key}" for key in (

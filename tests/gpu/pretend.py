@@ -21,7 +21,7 @@ from gpu.sandbox import tree
 from minirun.common import mountinfo
 from minirun.core.kernel import mounts, namespaces, process
 from minirun.fast import launcher
-from minirun.gpu.drivers import inventory
+from minirun.gpu.asked.drivers import inventory
 from minirun.gpu.nvidia.cli import catalog
 
 ROOT = "/mnt/rootfs"

@@ -24,7 +24,7 @@ from minirun.core.errors import MinirunError, from_os
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import inject
-from minirun.gpu.drivers import inventory
+from minirun.gpu.asked.drivers import inventory
 from minirun.gpu.nvidia.cli import cli_args
 
 BUSYBOX = "/bin/busybox"

@@ -18,7 +18,7 @@ from gpu.sandbox import Sandbox, fingerprint
 from minirun.common import mountinfo
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import apply
-from minirun.gpu.drivers import inventory
+from minirun.gpu.asked.drivers import inventory
 from minirun.gpu.nvidia.cli import cli_args, ldconfig
 from minirun.gpu.nvidia.cli import planner as nvidia
 

@@ -145,12 +145,13 @@ def test_the_look_up_imports_nothing_heavy() -> None:
     command = [sys.executable, "-ISc", code, source]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     ours = {name for name in loaded if name.startswith("minirun")}
-    assert set(loaded) - ours <= {"_json", "_operator", "errno"}
+    assert set(loaded) - ours <= {"__future__", "_json", "_operator", "errno"}
     assert ours == {
         "minirun", "minirun.image", "minirun.image.store",
-        "minirun.core.places",
-        "minirun.core", "minirun.core.jsonlite", "minirun.core.errors", "minirun.core.record",
-        "minirun.core.visible",
+        "minirun.core.keeping.places",
+        "minirun.core", "minirun.core.errors", "minirun.core.keeping",
+        "minirun.core.keeping.jsonlite", "minirun.core.keeping.record",
+        "minirun.core.keeping.visible",
     }  # fmt: skip
 
 

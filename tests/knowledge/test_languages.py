@@ -16,7 +16,9 @@ from minirun.core.errors import HINTS, UsageError
 from minirun.knowledge import seccomp, texts
 from minirun.knowledge.language import choose
 from minirun.knowledge.texts import Topic
-from minirun.show import html, page_data, starts_page, text
+from minirun.show.compare import starts_page
+from minirun.show.page import html, page_data
+from minirun.show.text import event_row
 
 FOLDER = Path(package.__file__).parent / "knowledge"
 FILES = sorted(path.name for path in (FOLDER / "en").iterdir())
@@ -136,11 +138,16 @@ def page_phrases() -> set[str]:
     here = Path(html.__file__)
     parts = (html, page_data, starts_page)
     source = "".join(Path(part.__file__).read_text() for part in parts)
-    frame = (here.parent / "page" / "page.html").read_text()
-    scripts = "".join(path.read_text() for path in (here.parent / "page").glob("*.js"))
+    frame = (here.parent / "page.html").read_text()
+    scripts = "".join(path.read_text() for path in here.parent.glob("*.js"))
     phrases = set(re.findall(r'\b(?:t|say)\(\s*"([^"]+)"', scripts + source))
     assert len(phrases) > 50
-    shown = {*text.STAGES.values(), *text.ELSEWHERE.values(), page_data.SIMULATED, "container {}"}
+    shown = {
+        *event_row.STAGES.values(),
+        *event_row.ELSEWHERE.values(),
+        page_data.SIMULATED,
+        "container {}",
+    }
     return shown | set(re.findall("{{(.*?)}}", frame)) | phrases
 
 
@@ -148,7 +155,7 @@ def test_every_phrase_of_the_page_is_translated() -> None:
     korean = raw("ko", PAGE)
     phrases = (
         page_phrases()
-        | {*text.STAGES.values(), *text.ELSEWHERE.values()}
+        | {*event_row.STAGES.values(), *event_row.ELSEWHERE.values()}
         | {page_data.SIMULATED, "container {}"}
     ) - {"ok"}
     assert korean.keys() == phrases
@@ -218,7 +225,7 @@ def test_an_unknown_language_is_one_line(minirun: Program, words: tuple[str, ...
 
 
 def test_korean_fits_into_80_columns(minirun: Program) -> None:
-    from minirun.show.text import display_width
+    from minirun.show.text.event_row import display_width
 
     for words in ((), ("stage 5",), ("mount",), ("seccomp socket",), ("--hints", "root")):
         done = minirun("--lang", "ko", "explain", *words, env={"COLUMNS": "80"})

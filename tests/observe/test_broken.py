@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from minirun.knowledge.texts import AROUND, room
-from minirun.show.recording import read
+from minirun.show.log.recording import read
 from minirun.teach.observe import story, trace
 from observe.broken import BROKEN, EXIT, RUNTIMES, VERSIONS, Broken, Config, argv, clear, make
 from required import installed

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from minirun.core.places import HISTORY
+from minirun.core.keeping.places import HISTORY
 from observe.test_runtimes import Runtime, bundle_of
 
 

@@ -15,7 +15,7 @@ from conftest import wait_until
 from engines.clients.containerd_engine import Ctr
 from engines.clients.cri_engine import Cri
 from engines.clients.engine import IMAGE, Docker, Engine, Podman
-from minirun.show.recording import Recording, read
+from minirun.show.log.recording import Recording, read
 
 FOLDERS = {Podman: "containers", Docker: "docker", Ctr: "containerd", Cri: "containerd"}
 """Where engines keep, below /etc, what a user has configured; a cell's own files are in its home.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from minirun.show.recording import read
+from minirun.show.log.recording import read
 from observe.test_runtimes import Runtime, bundle_of
 
 SLEEP = ["sleep", "300"]

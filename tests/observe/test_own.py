@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from minirun.show.event import Event
+from minirun.show.log.event import Event
 from minirun.teach import strace
 from minirun.teach.observe import cast, family, rules, story, talk, trace
 from minirun.teach.oracle import compare

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from conftest import Program
-from minirun.show.recording import Recording, read
+from minirun.show.log.recording import Recording, read
 from required import installed
 
 Json = dict[str, Any]

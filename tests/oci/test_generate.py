@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from conftest import Program
-from minirun.core.choices import Choices
 from minirun.core.errors import UsageError
-from minirun.oci import generate, validate
-from minirun.oci.generate import RunOptions
+from minirun.core.keeping.choices import Choices
+from minirun.oci import run_config, validate
+from minirun.oci.run_config import RunOptions
 from required import installed
 
 GPUS = ("NVIDIA_VISIBLE_DEVICES=0,1", "NVIDIA_DRIVER_CAPABILITIES=compute,utility")
 
 
 def config(**options: Any) -> dict[str, Any]:
-    return generate.config("c1", RunOptions(**{"args": ("true",), **options}))
+    return run_config.config("c1", RunOptions(**{"args": ("true",), **options}))
 
 
 def variables(document: dict[str, Any]) -> dict[str, str]:
@@ -112,7 +112,7 @@ def test_a_terminal_and_a_host_name() -> None:
     assert document["process"]["terminal"] is True
     assert variables(document)["TERM"] == "xterm"
     assert document["hostname"] == variables(document)["HOSTNAME"] == "h1"
-    long = generate.config("x" * 200, RunOptions(args=("true",)))
+    long = run_config.config("x" * 200, RunOptions(args=("true",)))
     assert len(long["hostname"]) == 64, "an id may be longer than the kernel's host names"
     assert "cgroupsPath" not in long["linux"], "the id that it is made of is not known yet"
 
@@ -138,21 +138,21 @@ def test_limits() -> None:
 def test_capabilities_added_and_dropped(
     add: tuple[str, ...], drop: tuple[str, ...], gained: set[str], lost: set[str]
 ) -> None:
-    found = generate.capabilities(add, drop)
+    found = run_config.capabilities(add, drop)
     assert len(found) == len(set(found))
     assert set(found) == (set(DOCKERS_CAPABILITIES.split()) | gained) - lost
 
 
 def test_all_capabilities() -> None:
-    assert len(generate.capabilities(("ALL",), ())) == 41
-    assert generate.capabilities((), ("all",)) == []
-    assert generate.capabilities(("CHOWN",), ("ALL",)) == ["CAP_CHOWN"]
+    assert len(run_config.capabilities(("ALL",), ())) == 41
+    assert run_config.capabilities((), ("all",)) == []
+    assert run_config.capabilities(("CHOWN",), ("ALL",)) == ["CAP_CHOWN"]
 
 
 def test_a_name_that_is_no_capability() -> None:
     for add, drop in ((("MAGIC",), ()), ((), ("",))):
         with pytest.raises(UsageError, match="unknown capability"):
-            generate.capabilities(add, drop)
+            run_config.capabilities(add, drop)
 
 
 def test_volumes() -> None:

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from conftest import Program
-from minirun.teach.lab import catalogue
+from minirun.teach.lab import labs as catalogue
 from tutorials.publish import assignment
 
 pytest.importorskip("nbgrader")

@@ -12,8 +12,9 @@ import pytest
 
 from conftest import Program
 from minirun import recordings
-from minirun.core.places import HISTORY
-from minirun.show import recording, text
+from minirun.core.keeping.places import HISTORY
+from minirun.show.log import recording
+from minirun.show.text import event_row
 
 NAMES = tuple(recordings.RECORDINGS)
 SIMULATED = ("gpus-0-1", "figure-1", "runc-gpus")
@@ -141,7 +142,7 @@ def test_by_nobody_without_a_network(copied: Path, name: str, flags: tuple[str, 
     done = run(copied, *NOWHERE, PYTHON, "-m", "minirun", "replay", name, *flags)
     assert (done.returncode, done.stderr) == (0, "")
     stages = (1, 2, 3) if name == "failing-hook" else (1, 2, 3, 6, 7)
-    titles = text.stages(observed=name in recordings.OBSERVED)
+    titles = event_row.stages(observed=name in recordings.OBSERVED)
     assert all(titles[number] in done.stdout for number in stages)
     assert "\x1b" not in done.stdout
     assert ("SIMULATED" in done.stdout) == (name in SIMULATED)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from minirun.core import directories, places, state
 from minirun.core.errors import StateError
-from minirun.core.settings import Settings
-from minirun.running import in_use
+from minirun.core.keeping import directories, places, state
+from minirun.core.keeping.settings import Settings
+from minirun.running import store_use
 from records import whole
 
 LAYER = f"layers/{'a' * 64}/fs"
@@ -33,7 +33,7 @@ def record(settings: Settings, name: str) -> dict[str, object]:
 def test_a_container_without_its_name_yet_has_its_layers(settings: Settings) -> None:
     path = directories.make(settings.root)
     state.save(path, record(settings, "one"))
-    found = in_use.find(settings).certain()
+    found = store_use.find(settings).certain()
     assert found.layers == {f"{settings.store}/{LAYER}"}
     assert found.images == {"app:latest"}
     assert found.directories == {f"{settings.root}/one": True}
@@ -46,7 +46,7 @@ def test_what_has_no_whole_record_has_nothing(settings: Settings, content: bytes
     (path / places.UPPER).mkdir()
     if content is not None:
         (path / places.STATE).write_bytes(content)
-    found = in_use.find(settings).certain()
+    found = store_use.find(settings).certain()
     assert (found.layers, found.directories) == (set(), {})
 
 
@@ -77,7 +77,7 @@ def test_none_is_damaged_or_a_strangers_while_it_comes_and_goes(settings: Settin
     with coming_and_going(settings, ["a", "b"]):
         deadline = time.monotonic() + 4
         while time.monotonic() < deadline:
-            in_use.find(settings).certain()
+            store_use.find(settings).certain()
             for name in ("a", "b"):
                 try:
                     assert state.load(settings.root, name)["id"] == name
@@ -100,5 +100,5 @@ def test_none_is_missed_as_it_gets_its_name(settings: Settings) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(state, "names", names)
-        found = in_use.find(settings)
+        found = store_use.find(settings)
     assert found.layers == {f"{settings.store}/{LAYER}"}

@@ -9,9 +9,9 @@ import pytest
 
 from conftest import Program, wait_until
 from minirun.cli.words import log_limits
-from minirun.running import log_reader
-from minirun.running.logfile import OutputLog
+from minirun.running import output_reader
 from minirun.running.output import OutputLimits
+from minirun.running.output_files import OutputLog
 
 SHELL = ("busybox", "sh", "-c")
 LINES = "i=0; while [ $i -lt {count} ]; do echo line $i; i=$((i+1)); {pause}done"
@@ -85,17 +85,17 @@ def test_a_writer_that_was_killed_between_two_steps(tmp_path: Path) -> None:
     for number in range(12):
         log.write("stdout", b"line %d\n" % number)
     log.close()
-    before = [os.read(fd, 99999) for fd in log_reader.open_all(str(tmp_path))]
+    before = [os.read(fd, 99999) for fd in output_reader.open_all(str(tmp_path))]
     assert len(before) == 4
     (tmp_path / "log.json.2").rename(tmp_path / "log.json.3")
-    left = [os.read(fd, 99999) for fd in log_reader.open_all(str(tmp_path))]
+    left = [os.read(fd, 99999) for fd in output_reader.open_all(str(tmp_path))]
     assert left == before[1:]
     log = OutputLog(str(tmp_path), OutputLimits(300, 4))
     for number in range(12, 16):
         log.write("stdout", b"line %d\n" % number)
     log.close()
-    assert len(log_reader.open_all(str(tmp_path))) in (3, 4)
-    assert b"line 15" in [os.read(fd, 99999) for fd in log_reader.open_all(str(tmp_path))][-1]
+    assert len(output_reader.open_all(str(tmp_path))) in (3, 4)
+    assert b"line 15" in [os.read(fd, 99999) for fd in output_reader.open_all(str(tmp_path))][-1]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_broken_line_is_left_out(tmp_path: Path, capfd: pytest.CaptureFixture[
     os.write(log.fd, b'{"log": "ha\n[]\n{"log": 1}\n\xff\n')
     log.write("stdout", b"two\n")
     log.close()
-    reader = log_reader.OutputReader(str(tmp_path), False)
+    reader = output_reader.OutputReader(str(tmp_path), False)
     reader.show()
     assert reader.current
     reader.current.close()

@@ -11,8 +11,8 @@ import pytest
 
 from conftest import Program, skip
 from engines.clients.engine import Podman
-from minirun.cli import spec
-from minirun.oci import generate
+from minirun.cli.runc import spec
+from minirun.oci import run_config
 
 NAME = f"calls-{os.getpid()}"
 HERE = Path(__file__).parent
@@ -62,7 +62,7 @@ def inside(minirun: Program, programs: Path, name: str, *flags: str) -> dict[str
 
 def podmans(podman: Podman, programs: Path, name: str, *flags: str) -> dict[str, int]:
     """What it says in a container of podman's, with the capabilities of minirun's."""
-    held = [f"--cap-add={name.removeprefix('CAP_')}" for name in generate.CAPABILITIES]
+    held = [f"--cap-add={name.removeprefix('CAP_')}" for name in run_config.CAPABILITIES]
     volume = f"--volume={programs}:/programs:ro"
     return rows(podman.run(volume, *held, *flags, f"/programs/{name}"))
 

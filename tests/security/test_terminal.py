@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Program, wait_until
 from layers import STORE, layer_of
-from minirun.core.visible import clean
+from minirun.core.keeping.visible import clean
 from minirun.running.visible_json import clean_json
 
 NAME = f"terminal-{os.getpid()}"

@@ -10,7 +10,7 @@ import pytest
 
 from engines.clients.engine import IMAGE, Docker
 from layers import layer_of
-from minirun.core.places import ROOT
+from minirun.core.keeping.places import ROOT
 from minirun.core.process import caps
 
 TOP = Path(__file__).parents[2]

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from minirun import recordings
-from minirun.show import html, recording
-from minirun.show.recording import Recording
+from minirun.show.log import recording
+from minirun.show.log.recording import Recording
+from minirun.show.page import html
 from show.browser import Browser
 
 

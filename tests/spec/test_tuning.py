@@ -237,7 +237,7 @@ def test_what_is_no_list_of_numbers(text: str) -> None:
 
 
 def test_nothing_of_it_is_loaded_where_nobody_asks() -> None:
-    source = "import sys, minirun.core.lifecycle, minirun.cli.create; print(*sys.modules)"
+    source = "import sys, minirun.core.lifecycle, minirun.cli.runc.create; print(*sys.modules)"
     argv = [sys.executable, "-c", source]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from conftest import Program
-from minirun.show.event import Event
+from minirun.show.log.event import Event
 from minirun.teach.oracle import witness
 from minirun.teach.oracle.findings import Report
 from minirun.teach.oracle.witness import Watched

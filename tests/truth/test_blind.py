@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, skip
-from minirun.show.event import Event, event_of
+from minirun.show.log.event import Event, event_of
 from minirun.teach import strace
 from minirun.teach.oracle import calls as table
 from minirun.teach.oracle import compare

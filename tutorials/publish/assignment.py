@@ -18,10 +18,10 @@ from typing import Any
 
 import nbformat
 
-from minirun.core.settings import Settings
-from minirun.teach.lab import catalogue
-from minirun.teach.lab.catalogue import LabTexts
+from minirun.core.keeping.settings import Settings
+from minirun.teach.lab import labs as catalogue
 from minirun.teach.lab.folder import LabFolder
+from minirun.teach.lab.labs import LabTexts
 from tutorials.publish.notebooks import LANGUAGES, ROOT
 
 COURSE = ROOT / "build" / "assignment"

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from minirun.core.places import EVENTS, HISTORY, STORE
+from minirun.core.keeping.places import EVENTS, HISTORY, STORE
 from minirun.fast import launcher
 from minirun.image import catalogue
 from minirun.recordings import path

@@ -6,7 +6,7 @@ import fcntl
 import os
 import stat
 
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

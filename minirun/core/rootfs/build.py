@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import places
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.keeping import places
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import mounts
-from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 
 _EINVAL = 22

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import events, extras, state
+from minirun.core import events, extras
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.handshake import Channel, Ends, Message, make_fifos
+from minirun.core.keeping import state
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import mounts, namespaces, process
 from minirun.core.process import streams
-from minirun.core.record import Record
 from minirun.core.rootfs import build, execute
 from minirun.core.rootfs.inroot import Root
 

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import events, extras, hooks, jsonlite
-from minirun.core import state as oci_state
+from minirun.core import events, extras, hooks
 from minirun.core.config import GPU_HOOK, Config
 from minirun.core.container import Container
 from minirun.core.errors import HookError, MinirunError, from_os
 from minirun.core.hooks import HookProcess
+from minirun.core.keeping import jsonlite
+from minirun.core.keeping import state as oci_state
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import process
-from minirun.core.record import Record
 from minirun.core.stages import s4_arguments
 
 TYPE_CHECKING = False

@@ -8,10 +8,11 @@ For another vendor's GPUs the list names only devices and container.
 
 from __future__ import annotations
 
-from minirun.core import events, extras, jsonlite, places
-from minirun.core import state as oci_state
-from minirun.core.choices import Choices
+from minirun.core import events, extras
 from minirun.core.config import Config
+from minirun.core.keeping import jsonlite, places
+from minirun.core.keeping import state as oci_state
+from minirun.core.keeping.choices import Choices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ minirun.gpu.inject, the one module of the rings that a stage names.
 
 from __future__ import annotations
 
-from minirun.core import events, jsonlite, places, state
+from minirun.core import events
 from minirun.core.container import Container
+from minirun.core.keeping import jsonlite, places, state
 from minirun.gpu import inject
 
 

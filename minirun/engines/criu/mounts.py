@@ -23,9 +23,9 @@ from contextlib import closing
 from minirun.cgroups import Cgroup
 from minirun.common import mountinfo
 from minirun.common.mountinfo import Mount
-from minirun.core import jsonlite, state
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.keeping import jsonlite, state
 from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
 from minirun.oci.mounts import binds, nodes

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 
 from minirun.core import events
 from minirun.core.errors import MinirunError
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import files, namespaces, process
-from minirun.core.record import Record
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where programs are looked for when the caller, an engine, has no PATH."""

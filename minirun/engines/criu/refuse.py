@@ -7,9 +7,10 @@ refused. createContainer and startContainer have done their work in what CRIU sa
 
 import os
 
-from minirun.core import extras, places
+from minirun.core import extras
 from minirun.core.config import Config
 from minirun.core.errors import MinirunError
+from minirun.core.keeping import places
 
 _BEGIN = ("prestart", "createRuntime")
 _ALONE = ("cgroup", "mount", "time")

@@ -14,10 +14,10 @@ from __future__ import annotations
 import os
 
 from minirun import cgroups
-from minirun.core import places, state
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
+from minirun.core.keeping import places, state
 from minirun.core.kernel import mounts as mount_calls
 from minirun.core.kernel import namespaces
 from minirun.core.rootfs import build

@@ -17,9 +17,9 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.core import jsonlite, state
 from minirun.core.errors import MinirunError
-from minirun.core.record import Record
+from minirun.core.keeping import jsonlite, state
+from minirun.core.keeping.record import Record
 from minirun.engines.criu.program import FIRST_FD
 
 FILE = "descriptors.json"

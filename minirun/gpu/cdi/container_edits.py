@@ -7,7 +7,7 @@ reference library does, 0 and the empty list are not written.
 
 from __future__ import annotations
 
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 from minirun.gpu.edits import Edits
 from minirun.gpu.steps import BindMount, DeviceNode
 

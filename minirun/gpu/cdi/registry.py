@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 
 from minirun.common.schema import SchemaError
-from minirun.core import jsonlite
 from minirun.core.errors import GPUError
-from minirun.core.record import Record
-from minirun.core.state import read_bytes
+from minirun.core.keeping import jsonlite
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.state import read_bytes
 from minirun.gpu import driverroot
 from minirun.gpu.cdi import container_edits
 from minirun.gpu.cdi.check import check

@@ -14,28 +14,29 @@ from __future__ import annotations
 import os
 import sys
 
-from minirun.core import jsonlite, places, state
 from minirun.core.container import Container
 from minirun.core.errors import GPUError, UsageError
-from minirun.core.record import Record
-from minirun.core.settings import Settings
-from minirun.core.visible import warn as warn_user
-from minirun.gpu import drivers, share, vendors
+from minirun.core.keeping import jsonlite, places, state
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import warn as warn_user
+from minirun.gpu import share, vendors
+from minirun.gpu.asked import drivers
+from minirun.gpu.asked.request import DEFAULT_CAPABILITIES, GpuOptions, NvidiaRequest
 from minirun.gpu.cdi import container_edits, inject, names, registry, stale
 from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.nvidia.cli import catalog, musl, planner, warn
 from minirun.gpu.nvidia.ctk import modes, recipe
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.runtime import lookup
-from minirun.gpu.request import DEFAULT_CAPABILITIES, GpuOptions, NvidiaRequest
 from minirun.gpu.share import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.gpu.asked.select import GpuSelector
     from minirun.gpu.inventory import Inventory
-    from minirun.gpu.select import GpuSelector
 
 HOOK = "nvidia-cdi-hook"
 

@@ -21,11 +21,12 @@ from __future__ import annotations
 import fcntl
 import os
 
-from minirun.core import events, extras, jsonlite, places, state, state_file
+from minirun.core import events, extras
 from minirun.core.container import Container
 from minirun.core.errors import GPUError, StateError
-from minirun.core.record import Record
-from minirun.core.settings import Settings
+from minirun.core.keeping import jsonlite, places, state, state_file
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Holder(Record):
     uuid: str = ""
     model: str = ""
     maker: dict[str, Any] | None = None
-    """Of a reservation: the process that holds it (minirun.core.state.identity)."""
+    """Of a reservation: the process that holds it (minirun.core.keeping.state.identity)."""
 
     def counts(self, root: str) -> bool:
         """Whether the container runs, or is about to."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import extras, state
+from minirun.core import extras
 from minirun.core.errors import GPUError
-from minirun.core.settings import Settings
-from minirun.gpu.select import GpuSelector
+from minirun.core.keeping import state
+from minirun.core.keeping.settings import Settings
+from minirun.gpu.asked.select import GpuSelector
 from minirun.gpu.share import HINT, Holder, Locked, exclusive_elsewhere, overlap, read
 
 

@@ -25,17 +25,17 @@ from __future__ import annotations
 import os
 import time
 
-from minirun.core import places, state
 from minirun.core.errors import GPUError, UsageError
-from minirun.core.record import Record
+from minirun.core.keeping import places, state
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.settings import Settings
 from minirun.core.rootfs.inroot import Root
-from minirun.core.settings import Settings
-from minirun.gpu import drivers
+from minirun.gpu.asked import drivers
 from minirun.gpu.nvidia.runtime import lookup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.oci.generate import RunOptions
+    from minirun.oci.run_config import RunOptions
 
 PROGRAM = "nvidia-cuda-mps-control"
 INSIDE = "/run/nvidia-mps"

@@ -7,7 +7,7 @@ what stage 5 wrote down (minirun.gpu.share), not what was asked for.
 
 from __future__ import annotations
 
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 from minirun.gpu.share import Holder
 
 SHARED = "shared: their processes take turns (minirun gpu timeslice), but for clients of MPS"

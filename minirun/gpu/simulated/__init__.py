@@ -14,9 +14,9 @@ from __future__ import annotations
 import os
 from binascii import crc32
 
-from minirun.core import jsonlite, places
 from minirun.core.errors import GPUError, UsageError
-from minirun.core.state import read_text
+from minirun.core.keeping import jsonlite, places
+from minirun.core.keeping.state import read_text
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory, Mig
 
 TYPE_CHECKING = False

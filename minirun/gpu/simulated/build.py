@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.core import jsonlite
+from minirun.core.keeping import jsonlite
 from minirun.core.rootfs.tree import remove_tree
 from minirun.gpu.inventory import Gpu, Mig
 from minirun.gpu.nvidia.cli import catalog

@@ -8,9 +8,9 @@ a host that nobody asked for.
 
 from __future__ import annotations
 
-from minirun.core import jsonlite
 from minirun.core.errors import UsageError
-from minirun.core.record import Record
+from minirun.core.keeping import jsonlite
+from minirun.core.keeping.record import Record
 
 MODELS = {
     "V100": ("Tesla V100-SXM2-16GB", "Tesla", "7.0"),

@@ -23,18 +23,19 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.core.choices import OTHER_VENDORS
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import GPUError
 from minirun.core.extras import Extra
-from minirun.core.record import Record
-from minirun.gpu import driverroot, trusted, variables
+from minirun.core.keeping.choices import OTHER_VENDORS
+from minirun.core.keeping.record import Record
+from minirun.gpu import driverroot, trusted
+from minirun.gpu.asked import variables
+from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.cdi import container_edits
 from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.inventory import Notice
 from minirun.gpu.nvidia.cli import warn
-from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.steps import DeviceNode, Link
 
 TYPE_CHECKING = False

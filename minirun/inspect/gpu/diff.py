@@ -6,7 +6,7 @@ Users met these differences when NVIDIA's runtime changed its default from one t
 (nvidia-container- toolkit #1456, #1470, #1555).
 """
 
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu.cdi.container_edits import CdiHook
 from minirun.gpu.cdi.request import CdiEdits

@@ -13,7 +13,7 @@ from minirun.cgroups import reading
 from minirun.cgroups.rules import DeviceRule
 from minirun.common import mountinfo
 from minirun.common.own_root import has
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import Edits

@@ -5,17 +5,17 @@ from typing import Any, NamedTuple
 
 from minirun.cgroups import foreign
 from minirun.cgroups.rules import parse_rules
-from minirun.core import state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError
+from minirun.core.keeping import state
 from minirun.engines import holders
-from minirun.gpu import drivers
+from minirun.gpu.asked import drivers
 from minirun.gpu.edits import Edits
 from minirun.gpu.steps import DeviceNode
 from minirun.inspect import limits
 from minirun.inspect.given import edits_of, saved_edits
 from minirun.inspect.gpu import observed, why
-from minirun.show.columns import aligned
+from minirun.show.text.columns import aligned
 
 _WIDTH = 100
 

@@ -13,16 +13,16 @@ the two apart. Pure functions: the caller has read the kernel's files.
 from typing import Any
 
 from minirun.cgroups.rules import DeviceRule
-from minirun.core.choices import OTHER_VENDORS
 from minirun.core.config import Config
-from minirun.core.record import Record
-from minirun.gpu import variables
+from minirun.core.keeping.choices import OTHER_VENDORS
+from minirun.core.keeping.record import Record
+from minirun.gpu.asked import variables
+from minirun.gpu.asked.request import DISABLE_REQUIRE, REQUIRE, NvidiaRequest, source
 from minirun.gpu.cdi import names
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.cli import catalog, musl, planner
-from minirun.gpu.request import DISABLE_REQUIRE, REQUIRE, NvidiaRequest, source
 from minirun.gpu.steps import DeviceNode
 from minirun.inspect.gpu.observed import ObservedGpus, ObservedNode
 

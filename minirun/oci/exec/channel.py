@@ -6,8 +6,9 @@ events come through the pipe, between its messages. The container may have got h
 
 import os
 
-from minirun.core import events, jsonlite
+from minirun.core import events
 from minirun.core.handshake import Channel
+from minirun.core.keeping import jsonlite
 
 _EVENT = b'{"v":1,'
 """The beginning of a line that is an event."""

@@ -21,8 +21,8 @@ import os
 import sys
 
 from minirun.core.errors import MinirunError
+from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import mounts
-from minirun.core.settings import unprivileged
 
 _MARK = "_MINIRUN_SEALED"
 _KEPT = frozenset(

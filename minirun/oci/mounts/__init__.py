@@ -9,8 +9,8 @@ from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import from_os
 from minirun.core.extras import Extra
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import mounts
-from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 from minirun.oci.mounts import nodes, options, rows
 

@@ -14,8 +14,8 @@ from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, from_os
 from minirun.core.extras import Extra
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import mounts
-from minirun.core.record import Record
 from minirun.core.rootfs.inroot import Root
 
 TYPE_CHECKING = False

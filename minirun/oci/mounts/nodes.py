@@ -14,11 +14,11 @@ from itertools import chain
 
 from minirun.common import operations
 from minirun.common.own_root import OwnRoot, has
-from minirun.core import places
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError
 from minirun.core.extras import Extra
-from minirun.core.record import Record
+from minirun.core.keeping import places
+from minirun.core.keeping.record import Record
 from minirun.core.rootfs.inroot import Root
 
 TYPE_CHECKING = False

@@ -8,8 +8,8 @@ Source: runtime-spec, config.md, "Linux mount options".
 
 from __future__ import annotations
 
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import mounts as m
-from minirun.core.record import Record
 
 FLAGS: dict[str, tuple[int, int]] = {  # word: (flags to set, flags to clear)
     "defaults": (0, 0), "async": (0, m.MS_SYNCHRONOUS), "atime": (0, m.MS_NOATIME),

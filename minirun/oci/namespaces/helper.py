@@ -19,12 +19,13 @@ from __future__ import annotations
 import fcntl
 import os
 
-from minirun.core import events, state
+from minirun.core import events
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, from_os
 from minirun.core.extras import Extra
 from minirun.core.handshake import Channel
+from minirun.core.keeping import state
 from minirun.core.kernel import namespaces, process
 from minirun.oci.namespaces import idmap
 

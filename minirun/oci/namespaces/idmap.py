@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.core import events, state
+from minirun.core import events
 from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.keeping import state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

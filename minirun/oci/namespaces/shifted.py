@@ -16,7 +16,7 @@ import struct
 
 from minirun.core import events
 from minirun.core.errors import MinirunError
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 from minirun.oci.mounts.copyup import copy_data
 from minirun.oci.namespaces import idmap
 

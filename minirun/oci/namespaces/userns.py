@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import directories, events, places
+from minirun.core import events
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.extras import Extra
+from minirun.core.keeping import directories, places
+from minirun.core.keeping.visible import say
 from minirun.core.kernel import mounts, namespaces
-from minirun.core.visible import say
 from minirun.oci.mounts import nodes
 from minirun.oci.namespaces import idmap
 from minirun.oci.namespaces.shifted import Owners, copy_layer

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import jsonlite, places, state
 from minirun.core.container import Container
 from minirun.core.errors import StateError
 from minirun.core.extras import Extra
 from minirun.core.handshake import Message
+from minirun.core.keeping import jsonlite, places, state
+from minirun.core.keeping.visible import say
 from minirun.core.kernel import process
-from minirun.core.visible import say
 from minirun.oci.seccomp import compiler, profile
 
 TYPE_CHECKING = False

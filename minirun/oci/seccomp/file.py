@@ -41,8 +41,8 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import jsonlite, state
 from minirun.core.errors import UsageError
+from minirun.core.keeping import jsonlite, state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,12 +18,13 @@ from __future__ import annotations
 import os
 from ctypes import c_int, c_uint
 
-from minirun.core import events, jsonlite, state
+from minirun.core import events
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.handshake import Channel, Message
+from minirun.core.keeping import jsonlite, state
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import libc
-from minirun.core.record import Record
 from minirun.oci import descriptors
 
 TYPE_CHECKING = False

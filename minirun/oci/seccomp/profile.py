@@ -18,7 +18,7 @@ SCMP_ACT_NOTIFY passes calls on to a program behind listenerPath: see minirun.oc
 from __future__ import annotations
 
 from minirun.core.errors import ConfigError, MinirunError
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 from minirun.oci.seccomp import compiler as seccomp
 
 TYPE_CHECKING = False

@@ -19,9 +19,9 @@ import os
 from minirun.core import events
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.keeping.visible import warn
 from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
-from minirun.core.visible import warn
 
 _ENABLED = "/sys/module/apparmor/parameters/enabled"
 _PLACES = ("self/attr/apparmor/exec", "self/attr/exec")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_int, c_void_p
 
-from minirun.core import state
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError
 from minirun.core.extras import Extra
+from minirun.core.keeping import state
 from minirun.core.kernel import libc
 from minirun.oci.rlimits import RLIMITS
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError, MinirunError
-from minirun.core.settings import Settings
+from minirun.core.keeping.settings import Settings
 from minirun.image import catalogue, oci
 from minirun.image import store as shelf
 from minirun.image.archives.saving import SavedImage, SavedSource, collected

@@ -15,21 +15,21 @@ from collections.abc import Callable, Collection
 from typing import Any, BinaryIO, NamedTuple
 
 from minirun.core import endings
-from minirun.core.choices import Choices
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ImageError, MinirunError, from_os
+from minirun.core.keeping.choices import Choices
+from minirun.core.keeping.places import UPPER
+from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.kernel import files, process
-from minirun.core.places import UPPER
-from minirun.core.settings import Settings, unprivileged
 from minirun.engines import rootless_config
 from minirun.image.dockerfile.evaluate import RunStep
 from minirun.image.dockerfile.trees import LayerTree, resolve
 from minirun.image.pack import LayerPacker, writer_of
 from minirun.image.tarwriter import TarWriter
-from minirun.oci import generate
+from minirun.oci import run_config
 from minirun.oci.image_user import in_layers
-from minirun.running import orphans, signals, supervise
+from minirun.running import gc, signals, supervise
 from minirun.running.reserve import reserve
 
 PIDS_LIMIT = 2048
@@ -84,8 +84,8 @@ def run(
     try:
         return _in_child(whole)
     except BaseException:
-        orphans.collect(settings, container_id, dry=False)
-        orphans.remove_abandoned(settings.root)  # killed while it removed the container itself
+        gc.collect(settings, container_id, dry=False)
+        gc.remove_abandoned(settings.root)  # killed while it removed the container itself
         raise
 
 
@@ -95,12 +95,12 @@ def _document(
 ) -> dict[str, Any]:  # fmt: skip
     """Return the config.json of a step. Raises MinirunError, OSError."""
     user = in_layers(work.user, layers)
-    options = generate.RunOptions(
+    options = run_config.RunOptions(
         args=work.argv, env=work.env, cwd=work.workdir or "/", pids_limit=PIDS_LIMIT,
         user=(user.uid, user.gid, user.groups), host_network=host_network,
         mounts=tuple(row for row in mounts if row.source),
     )  # fmt: skip
-    document = generate.config(container_id, options)
+    document = run_config.config(container_id, options)
     document["mounts"] += [_tmpfs(row) for row in mounts if not row.source]
     if unprivileged():
         rootless_config.adapt(document)

@@ -4,7 +4,7 @@ import os
 from contextlib import ExitStack, closing
 
 from minirun.core.errors import ImageError
-from minirun.core.settings import unprivileged
+from minirun.core.keeping.settings import unprivileged
 from minirun.image.blobs import Blobs
 from minirun.image.compression import DAMAGED, decompressed
 from minirun.image.dockerfile.cache import scratch

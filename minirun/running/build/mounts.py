@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
-from minirun.core.settings import unprivileged
+from minirun.core.keeping.settings import unprivileged
 from minirun.image.dockerfile.cache import StepCache, scratch
 from minirun.image.dockerfile.chmod import octal
 from minirun.image.dockerfile.copying import LayerWriter, Ownership

@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
+from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import files, process
-from minirun.core.settings import unprivileged
 from minirun.image.dockerfile.chmod import octal
 from minirun.image.draft import MEMORY, beside
 from minirun.running.build.stage import id_of

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minirun.core.errors import ImageError
-from minirun.core.settings import Settings
+from minirun.core.keeping.settings import Settings
 from minirun.image.blobs import Blobs
 from minirun.image.dockerfile.cache import CachedStep, StepCache, over
 from minirun.image.dockerfile.trees import FolderTree, LayerTree

@@ -23,7 +23,7 @@ function shape(name, attributes = {}, ...children) {
   return element;
 }
 
-const items = [];   // all events, recording by recording, in the order of causes: minirun.show.order
+const items = [];   // all events, recording by recording, in the order of causes: minirun.show.log.order
 const views = [];   // one for each recording: its lanes, bands and arrows
 
 function readEvents() {

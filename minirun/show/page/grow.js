@@ -7,7 +7,7 @@ function addRow(index, kind, words) {
   return make("tr", { id: `row-0-${index}`, className }, head, ...words.map((text) => make("td", {}, text)));
 }
 
-/** Put what is new into the page. `grown`: minirun.show.growing.news. */
+/** Put what is new into the page. `grown`: minirun.show.page.growing.news. */
 function take(grown) {
   const recording = data.recordings[0], { from } = grown;
   recording.events.splice(from, Infinity, ...grown.events);

@@ -1,4 +1,4 @@
-// Names of arrows: beside their own arrow, and at no other. The same rules as in minirun/show/labels.py.
+// Names of arrows: beside their own arrow, and at no other. The same rules as in minirun/show/figures/labels.py.
 
 const NEAR = 5, ROWS = Math.floor(GUTTER / ROW);
 

@@ -6,14 +6,15 @@ import os
 import threading
 import time
 
-from minirun.core.visible import say
+from minirun.core.keeping.visible import say
 from minirun.knowledge import language
-from minirun.show import keys, lines, text
-from minirun.show.answers import Answers, printable
-from minirun.show.board import Board
-from minirun.show.controller import Controller
-from minirun.show.event import Event
-from minirun.show.face import Stop
+from minirun.show.log.event import Event
+from minirun.show.step import keys, lines
+from minirun.show.step.answers import Answers, printable
+from minirun.show.step.controller import Controller
+from minirun.show.step.face import Stop
+from minirun.show.text import event_row
+from minirun.show.web.board import Board
 from minirun.show.web.server import Server
 
 _PATIENCE = 3.0
@@ -46,7 +47,7 @@ class WebFace:
                 self.asked = keys.Key(key, argument)
                 os.write(self.ring, b".")
 
-    def told(self, event: Event, rows: list[text.Row]) -> None:
+    def told(self, event: Event, rows: list[event_row.Row]) -> None:
         """Show an event."""
         self.board.add(event)
 

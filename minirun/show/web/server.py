@@ -21,8 +21,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from minirun.core.errors import UsageError
-from minirun.show.board import Board
-from minirun.show.piped import KEYS
+from minirun.show.step.piped import KEYS
+from minirun.show.web.board import Board
 
 ADDRESS = "127.0.0.1"
 _MOST_BYTES = 16384

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from minirun.cgroups.rules import container_rules
 from minirun.core import config as configs
-from minirun.core import state
+from minirun.core.keeping import state
 from minirun.teach.lab import facts
-from minirun.teach.lab.catalogue import SOLVED
 from minirun.teach.lab.folder import LabFolder
+from minirun.teach.lab.labs import SOLVED
 
 ENDLESS = "hangs"
 _SETTLING_SECONDS = 1.2

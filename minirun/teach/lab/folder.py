@@ -28,8 +28,8 @@ from pathlib import Path
 
 from minirun.common import called, mountinfo
 from minirun.core.errors import MinirunError, UsageError
+from minirun.core.keeping.settings import Settings
 from minirun.core.kernel import mounts
-from minirun.core.settings import Settings
 from minirun.engines import roots
 from minirun.teach.lab.places import LABS, graded_mark
 

@@ -15,7 +15,7 @@ What tells them apart is what they do, never what they are called, but for NVIDI
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from minirun.core import places
+from minirun.core.keeping import places
 from minirun.teach.observe.family import Process, Program
 from minirun.teach.observe.talk import ObservedMessage
 from minirun.teach.oracle.compare import LISTED, is_question

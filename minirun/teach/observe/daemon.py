@@ -12,8 +12,8 @@ import struct
 from contextlib import closing, suppress
 from pathlib import Path
 
-from minirun.core import places
 from minirun.core.errors import MinirunError, UsageError
+from minirun.core.keeping import places
 from minirun.teach import permission
 
 SOCKETS = {

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from minirun.core import jsonlite
-from minirun.show.event import Event
+from minirun.core.keeping import jsonlite
+from minirun.show.log.event import Event
 from minirun.teach.observe import cast as casting
 from minirun.teach.observe import failure, rules, talk
 from minirun.teach.observe import family as families

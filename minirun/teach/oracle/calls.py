@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minirun.core.process.caps import NUMBERS
-from minirun.show.event import Event
+from minirun.show.log.event import Event
 from minirun.teach.strace import Call, fields, flags, number, split, string, strings
 
 Args = tuple[str, ...]

@@ -39,8 +39,8 @@ from collections import defaultdict
 from collections.abc import Container, Iterable
 from itertools import zip_longest
 
-from minirun.core import places
-from minirun.show.event import Event, event_of
+from minirun.core.keeping import places
+from minirun.show.log.event import Event, event_of
 from minirun.teach.oracle import calls as table
 from minirun.teach.oracle.findings import Finding, Report
 from minirun.teach.strace import Call, string

@@ -3,7 +3,7 @@
 import json
 from typing import NamedTuple
 
-from minirun.show.event import Event
+from minirun.show.log.event import Event
 from minirun.teach.strace import Call, string
 
 

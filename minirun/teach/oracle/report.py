@@ -1,16 +1,16 @@
 """What is printed of a comparison: a table, every disagreement in full, and one line of sums.
 
 Arguments were chosen by the container's user, and paths by its image: all of it goes through
-minirun.show.text.clean. The table is rich's; --json needs none.
+minirun.show.text.event_row.clean. The table is rich's; --json needs none.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from minirun.show import text
-from minirun.show.paint import speaks_unicode
-from minirun.show.recording import Recording
+from minirun.show.log.recording import Recording
+from minirun.show.text import event_row
+from minirun.show.text.paint import speaks_unicode
 from minirun.teach.oracle.findings import Finding, Report
 from minirun.teach.oracle.witness import Watched
 
@@ -52,9 +52,11 @@ def show(report: Report, watched: Watched, *, verbose: bool) -> None:
         console.width = _WIDE
     unicode = speaks_unicode()
     heads, rows = _table(report, verbose=verbose)
-    console.print(_rich(heads, [[text.clean(c, unicode) for c in row] for row in rows], unicode))
+    console.print(
+        _rich(heads, [[event_row.clean(c, unicode) for c in row] for row in rows], unicode)
+    )
     for line in _lines(report, watched):
-        console.print(text.clean(line, unicode), soft_wrap=True)
+        console.print(event_row.clean(line, unicode), soft_wrap=True)
 
 
 def _rich(heads: tuple[str, ...], rows: list[list[str]], unicode: bool) -> Any:
@@ -83,7 +85,7 @@ def _table(report: Report, *, verbose: bool) -> tuple[tuple[str, ...], list[list
 def _cells(finding: Finding) -> list[str]:
     says, saw = "(nothing)", str(finding.call) if finding.call else "(nothing)"
     if finding.event:
-        row = text.row(finding.event)
+        row = event_row.row(finding.event)
         says = f"{row.what.removeprefix(finding.name).strip()} {row.result}".strip()
     agree = "NO" if finding.problem else "yes"
     return [str(finding.stage), finding.actor, finding.name, says, saw, agree]

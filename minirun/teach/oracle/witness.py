@@ -23,7 +23,7 @@ from types import FrameType
 from typing import IO, Any, NamedTuple
 
 from minirun.core.errors import MinirunError
-from minirun.show.event import Event, Reader
+from minirun.show.log.event import Event, Reader
 from minirun.teach import permission, strace
 from minirun.teach.oracle import compare
 from minirun.teach.oracle.findings import Report

@@ -14,7 +14,7 @@ from conftest import Program, wait_until
 from core.lifecycle.held import ALL, CASES, GPUS, Held
 from core.lifecycle.leftovers import Family, assert_nothing, call
 from minirun.core.gates import open_gate
-from minirun.core.places import NEW
+from minirun.core.keeping.places import NEW
 
 
 @pytest.mark.parametrize(("boundary", "flags"), CASES, ids=lambda value: "".join(value[:1]) or "-")

@@ -10,8 +10,9 @@ import pytest
 
 from conftest import Program, wait_until
 from core.lifecycle.leftovers import Family, assert_nothing, call, together
-from minirun.core import endings, handshake, places
+from minirun.core import endings, handshake
 from minirun.core.errors import StateError
+from minirun.core.keeping import places
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from minirun.core.kernel import mounts as m
 from minirun.core.rootfs import build, execute
 from minirun.core.rootfs.inroot import Root
 from minirun.core.stages import s1_clone, s7_exec
-from minirun.oci import generate
+from minirun.oci import run_config
 
 
 def config(bundle: Path, **raw: Any) -> Config:
@@ -112,7 +112,7 @@ def test_more_layers_than_a_page_of_options_takes(
     isolated(body)
 
 
-ROWS = generate.example()["mounts"]
+ROWS = run_config.example()["mounts"]
 
 
 def test_the_mounts_that_run_asks_for(

@@ -22,7 +22,7 @@ import pytest
 
 from conftest import STORE, Program
 from engines.clients.engine import Podman
-from minirun.core.settings import ROOT
+from minirun.core.keeping.settings import ROOT
 
 Event = dict[str, Any]
 Row = tuple[int, str, str, str, str]

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import STORE
 from engines.clients.engine import IMAGE, Docker, Dockerlike, Podman
-from minirun.core.places import STORE as OWN
+from minirun.core.keeping.places import STORE as OWN
 
 SIM = {"MINIRUN_SIM": "count=4"}
 CDI = "--device=nvidia.com/gpu=1"

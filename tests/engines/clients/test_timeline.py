@@ -10,7 +10,7 @@ from engines.clients.conftest import hook
 from engines.clients.containerd_engine import Ctr
 from engines.clients.cri_engine import Cri
 from engines.clients.engine import Docker, Engine, Podman
-from minirun.core.places import STORE
+from minirun.core.keeping.places import STORE
 
 ALL, NO_GPUS = "1234567", "123--67"
 BRIEF = "io.minirun.log"

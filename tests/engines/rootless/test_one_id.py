@@ -16,7 +16,7 @@ from conftest import wait_until
 from engines.rootless.conftest import UID, User, owned, quietly, run
 from layers import layer_of
 from minirun.cgroups import hierarchies
-from minirun.core.places import HISTORY, NEW
+from minirun.core.keeping.places import HISTORY, NEW
 from minirun.oci.namespaces import idmap
 from required import installed
 

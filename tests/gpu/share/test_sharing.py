@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from conftest import Program, wait_until
-from minirun.core import state
 from minirun.core.errors import GPUError
-from minirun.core.settings import Settings
+from minirun.core.keeping import state
+from minirun.core.keeping.settings import Settings
 from minirun.gpu import share
-from minirun.gpu.select import GpuSelector
+from minirun.gpu.asked.select import GpuSelector
 from minirun.gpu.share import Holder, count
 from records import whole
 

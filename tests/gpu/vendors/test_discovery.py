@@ -6,8 +6,9 @@ import pytest
 
 from gpu.vendors.tree import DRM, KFD, RENDER, VIDEO, Host, amd_host, gaudi_host, intel_host
 from minirun.core.errors import GPUError, UsageError
-from minirun.gpu import drivers, vendors
-from minirun.gpu.request import NvidiaRequest
+from minirun.gpu import vendors
+from minirun.gpu.asked import drivers
+from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.steps import DeviceNode, Link
 from minirun.gpu.vendors import Cards
 

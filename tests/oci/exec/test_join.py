@@ -9,13 +9,13 @@ import pytest
 
 from cli.columns import Runtime
 from conftest import Program, wait_until
-from minirun.core import state
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
+from minirun.core.keeping import state
+from minirun.core.keeping.settings import Settings
 from minirun.core.process.streams import Console
-from minirun.core.settings import Settings
 from minirun.oci.exec import join, sibling
-from minirun.running import existing
+from minirun.running import lookup
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def living(minirun: Program, tmp_path: Path) -> Iterator[Container]:
     made.config()
     assert made("create", "-b", ".", "ID").returncode == 0
     assert made("start", "ID").returncode == 0
-    found = existing.load(Settings(root=str(minirun.root)), made.name)
+    found = lookup.load(Settings(root=str(minirun.root)), made.name)
     found.prepare(join.POINTS)
     yield found
     assert made("delete", "ID").returncode == 0

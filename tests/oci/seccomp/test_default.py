@@ -17,7 +17,7 @@ from layers import layer_of
 from minirun import knowledge
 from minirun.core.process.caps import NUMBERS
 from minirun.knowledge.seccomp import rows
-from minirun.oci import generate
+from minirun.oci import run_config
 from minirun.oci.seccomp import compiler as kernel
 from minirun.oci.seccomp import file as seccomp_file
 from minirun.oci.seccomp import profile as seccomp
@@ -29,7 +29,7 @@ X86_64, X86, X32, ARM64, ARM = 0xC000003E, 0x40000003, 0x4000003E, 0xC00000B7, 0
 X32_BIT = 0x40000000
 ALLOW, EPERM, EINVAL, ENOSYS = 0x7FFF0000, 0x00050001, 0x00050016, 0x00050026
 NETLINK, AUDIT = 16, 9  # AF_NETLINK, NETLINK_AUDIT
-CAPABILITIES = [(), generate.CAPABILITIES, tuple(NUMBERS), *((name,) for name in NUMBERS)]
+CAPABILITIES = [(), run_config.CAPABILITIES, tuple(NUMBERS), *((name,) for name in NUMBERS)]
 ARGUMENTS = [
     (0,), (8,), (0x20000,), (0x20008,), (0xFFFFFFFF,), (2**64 - 1,), (0x40000,), (1 << 32,),
     (NETLINK, 3, AUDIT), (NETLINK, 3, 0), (2, 1, AUDIT), (0x10000000,), (0x7E020000,),
@@ -106,7 +106,7 @@ SOCKET = next(iter(kernel.Compiler(ALLOW).newest(["socket"]).items()))
 
 def test_families_that_reach_out_of_the_container_are_refused() -> None:
     """In either half of the register: the kernel looks at the lower one."""
-    for held in ((), generate.CAPABILITIES, tuple(NUMBERS)):
+    for held in ((), run_config.CAPABILITIES, tuple(NUMBERS)):
         made = seccomp.load(default(held)).bpf
         for family, above in itertools.product(range(60), (0, 1 << 32, 0xFFFFFFFF << 32)):
             said = interpreter.answer(made, *SOCKET, family + above, 1, 0)
@@ -165,7 +165,7 @@ def test_another_machine_has_its_native_calls_alone() -> None:
 def test_config_json_has_it(minirun: Any) -> None:
     """`spec IMAGE` writes it; without an image the template stays runc's, which has none."""
     told = json.loads(minirun("spec", "--cap-add", "SYS_PTRACE", "busybox", "true").stdout)
-    wanted = [*generate.CAPABILITIES, "CAP_SYS_PTRACE"]
+    wanted = [*run_config.CAPABILITIES, "CAP_SYS_PTRACE"]
     assert told["linux"]["seccomp"] == default(wanted)
     off = minirun("spec", "--security-opt", "seccomp=unconfined", "busybox", "true").stdout
     assert "seccomp" not in json.loads(off)["linux"]
@@ -180,13 +180,13 @@ def test_the_template_is_runcs(minirun: Any, tmp_path: Path) -> None:
 
 def test_hot_cpus_are_masked(tmp_path: Path) -> None:
     """A virtual machine has no such counters: a folder made as a real machine's stands in."""
-    assert generate.revealing(str(tmp_path)) == ["/proc/interrupts"]
+    assert run_config.revealing(str(tmp_path)) == ["/proc/interrupts"]
     for name in ("cpu0", "cpu1", "cpu10"):
         (tmp_path / name / "thermal_throttle").mkdir(parents=True)
     for name in ("cpufreq", "cpuidle", "cpu2"):
         (tmp_path / name).mkdir()
     hot = [f"{tmp_path}/{name}/thermal_throttle" for name in ("cpu0", "cpu1", "cpu10")]
-    assert generate.revealing(str(tmp_path)) == ["/proc/interrupts", *hot]
+    assert run_config.revealing(str(tmp_path)) == ["/proc/interrupts", *hot]
 
 
 def test_runc_runs_it(minirun: Any, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from conftest import Program
-from minirun.core import places
+from minirun.core.keeping import places
 
 NAME = "kept"
 NEW_SHELL = ("exec", NAME, "sh", "-c", "grep Seccomp_filters /proc/self/status; unshare -n true")

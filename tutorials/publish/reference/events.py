@@ -13,8 +13,8 @@ from typing import Any
 import minirun as package
 from minirun import knowledge, recordings
 from minirun.core.handshake import Message
-from minirun.show import recording
-from minirun.show.event import Event
+from minirun.show.log import recording
+from minirun.show.log.event import Event
 
 FOLDER = Path(__file__).parents[2] / "reference"
 SCHEMA, PAGE = FOLDER / "events.schema.json", FOLDER / "events.md"

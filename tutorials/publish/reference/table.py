@@ -23,7 +23,7 @@ _V1_OR_V2 = "on both versions of cgroups, as far as the kernel has the controlle
 _SECURITY = "security/test_privileges.py"
 _PRIVILEGES = "core/process/test_privileges.py"
 _RESOURCES = "cgroups/test_resources.py"
-_BUNDLES = "cli/test_runc_bundles.py"
+_BUNDLES = "cli/runc/test_bundles.py"
 
 ROWS = (
     Row("config.md", "ociVersion", "yes", ("oci/validate.py",),
@@ -33,7 +33,7 @@ ROWS = (
         ("spec/test_names.py::test_what_it_does_not_know_it_passes_over",
          "oci/test_validate.py::test_properties_it_does_not_know_are_kept"),
         "passed over, and kept in the saved config.json"),
-    Row("config.md", "annotations", "yes", ("core/container.py", "core/state.py"),
+    Row("config.md", "annotations", "yes", ("core/container.py", "core/keeping/state.py"),
         ("spec/test_namespaces.py::test_the_state_says_who_it_is",)),
     Row("config.md", "root.path, root.readonly", "yes", ("core/rootfs/build.py",
         "oci/mounts/hide.py"),
@@ -171,11 +171,12 @@ ROWS = (
         ("spec/test_names.py::test_masked_and_read_only_paths", "oci/mounts/test_hide.py")),
     Row("config-linux.md", "personality", "yes", ("oci/tuning/tuning.py", "oci/tuning/sched.py"),
         ("spec/test_tuning.py::test_a_machine_of_32_bits",)),
-    Row("runtime.md", "state", "yes", ("core/state.py",), ("core/test_state.py",)),
-    Row("runtime.md", "create, start, kill, delete", "yes", ("core/lifecycle.py", "cli/oci.py"),
+    Row("runtime.md", "state", "yes", ("core/keeping/state.py",), ("core/keeping/test_state.py",)),
+    Row("runtime.md", "create, start, kill, delete", "yes",
+        ("core/lifecycle.py", "cli/runc/control.py"),
         ("core/lifecycle/test_races.py", "spec/test_hooks.py")),
     Row("features.md", "features", "yes", ("oci/features.py",),
-        ("cli/test_runc_limits.py::test_features_say_what_the_tables_hold",)),
+        ("cli/runc/test_limits.py::test_features_say_what_the_tables_hold",)),
 )  # fmt: skip
 
 DEPARTURES: tuple[tuple[str, str, str], ...] = (

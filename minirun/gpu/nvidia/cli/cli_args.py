@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 
 from minirun.core.errors import UsageError
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
+from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.nvidia import hook
-from minirun.gpu.request import NvidiaRequest
 
 NAME = "nvidia-container-cli"
 

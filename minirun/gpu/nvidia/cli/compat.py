@@ -18,12 +18,12 @@ import stat
 
 from minirun.core import events
 from minirun.core.errors import GPUError
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import files
-from minirun.core.record import Record
 from minirun.core.rootfs.inroot import RESOLVE, Root
 from minirun.gpu.apply import resolve
+from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.nvidia.cli import catalog
-from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.steps import CompatLibrary
 
 FOLDER = "/usr/local/cuda/compat"

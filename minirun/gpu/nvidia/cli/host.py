@@ -9,13 +9,13 @@ import os
 
 from minirun.core import events
 from minirun.gpu import driverroot, trusted
+from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.inventory import Inventory, Notice
 from minirun.gpu.nvidia.cli import nvml, real, warn
-from minirun.gpu.request import NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.core.choices import Choices
+    from minirun.core.keeping.choices import Choices
 
 _NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
 """If one of them is missing the driver is not ready: after boot none loads nvidia-uvm."""

@@ -17,8 +17,8 @@ import os
 import stat
 
 from minirun.core import events
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import files, mounts, namespaces, process
-from minirun.core.record import Record
 from minirun.gpu import driverroot
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.nvidia.cli import catalog, imex, mig

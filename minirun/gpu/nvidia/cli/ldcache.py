@@ -15,7 +15,7 @@ import os
 import struct
 
 from minirun.core.errors import GPUError
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 from minirun.gpu import driverroot
 from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE
 

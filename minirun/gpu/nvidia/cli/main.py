@@ -12,9 +12,10 @@ import sys
 
 from minirun import __version__
 from minirun.core.errors import MinirunError, UsageError
-from minirun.core.settings import Settings
-from minirun.core.visible import clean
-from minirun.gpu import driverroot, drivers, simulated, trusted
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import clean
+from minirun.gpu import driverroot, simulated, trusted
+from minirun.gpu.asked import drivers
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import cli_args, compat, kmods, nvml, real, warn
 from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE

@@ -13,11 +13,11 @@ from __future__ import annotations
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot
+from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.nvidia.cli.planner import PROC_FILE, node_of
-from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.steps import BindMount, DeviceNode, Step
 
 CAPABILITIES = f"{PROC}/capabilities"

@@ -17,10 +17,10 @@ import os
 import pwd
 import select
 
-from minirun.core import jsonlite
 from minirun.core.errors import GPUError
+from minirun.core.keeping import jsonlite
+from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import mounts, namespaces, process
-from minirun.core.settings import unprivileged
 from minirun.gpu import driverroot
 from minirun.gpu.inventory import Gpu, Mig
 

@@ -14,15 +14,15 @@ import os
 from minirun.common.operations import WriteFile
 from minirun.common.own_root import has
 from minirun.core import events
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import driverroot
 from minirun.gpu.apply import resolve
+from minirun.gpu.asked.request import NvidiaRequest
+from minirun.gpu.asked.select import choose
 from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.inventory import Gpu, HostFile, Inventory
-from minirun.gpu.request import NvidiaRequest
-from minirun.gpu.select import choose
 from minirun.gpu.steps import BindMount, DeviceNode, Link, Tmpfs
 
 TYPE_CHECKING = False

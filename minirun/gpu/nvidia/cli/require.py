@@ -10,8 +10,8 @@ conditions on one hold; and the error names the first alternative.
 from __future__ import annotations
 
 from minirun.core.errors import GPUError
+from minirun.gpu.asked.request import UnmetRequirement
 from minirun.gpu.inventory import Gpu, Inventory
-from minirun.gpu.request import UnmetRequirement
 
 _SIGNS = "<>=!"
 _OPERATORS = {"=": "=", "!=": "!=", "!": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}

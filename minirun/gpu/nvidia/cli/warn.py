@@ -12,11 +12,12 @@ where a real one is (minirun.gpu.nvidia.cli.skew).
 
 from __future__ import annotations
 
-from minirun.core import events, visible
+from minirun.core import events
 from minirun.core.errors import GPUError
+from minirun.core.keeping import visible
+from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.inventory import Inventory, Notice
 from minirun.gpu.nvidia.cli import catalog
-from minirun.gpu.request import NvidiaRequest
 
 MODPROBE = "nvidia-modprobe -u -c 0 makes it"
 

@@ -14,7 +14,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from minirun.core.errors import ConfigError
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 from minirun.gpu.nvidia.ctk import make
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 

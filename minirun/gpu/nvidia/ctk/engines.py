@@ -18,7 +18,7 @@ import os
 import tomlkit
 
 from minirun.core.errors import ConfigError
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 from minirun.gpu.nvidia.ctk import containerd
 from minirun.gpu.nvidia.ctk.engine_files import (
     EngineSetup,

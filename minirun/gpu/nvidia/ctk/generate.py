@@ -18,7 +18,7 @@ import os
 import stat
 
 from minirun.core.errors import GPUError
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 from minirun.gpu.cdi.container_edits import CdiHook
 from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Gpu, Inventory, Mig

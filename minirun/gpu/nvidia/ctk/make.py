@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 from minirun.common.schema import SchemaError
-from minirun.core import jsonlite
 from minirun.core.errors import GPUError
+from minirun.core.keeping import jsonlite
 from minirun.gpu import driverroot
 from minirun.gpu.cdi import request
 from minirun.gpu.cdi.check import check

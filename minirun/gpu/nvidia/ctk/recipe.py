@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minirun.core.record import Record
+from minirun.core.keeping.record import Record
 from minirun.gpu.cdi.check import least_version
 from minirun.gpu.cdi.container_edits import CdiHook, dump
 from minirun.gpu.cdi.inject import join

@@ -9,8 +9,8 @@ stand in for the other.
 environment     NVIDIA_VISIBLE_DEVICES and its relatives → NvidiaRequest
 program         the program of that name; installed: NVIDIA's own, for --gpu-mode hook
 
-In-line, what the flags do not say (--driver-root DIR, --load-kmods: minirun.core.choices) is in the
-toolkit's config.toml, which is root's (nvidia-container-cli.root, load-kmods, …).
+In-line, what the flags do not say (--driver-root DIR, --load-kmods: minirun.core.keeping.choices)
+is in the toolkit's config.toml, which is root's (nvidia-container-cli.root, load-kmods, …).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from __future__ import annotations
 import os
 
 from minirun.core import events
-from minirun.core.choices import Choices
 from minirun.core.config import Config
 from minirun.core.errors import UsageError
+from minirun.core.keeping.choices import Choices
+from minirun.gpu.asked.request import CAPABILITIES, VISIBLE, NvidiaRequest
 from minirun.gpu.nvidia.hook.environment import (
     DEFAULTS,
     HookSettings,
@@ -30,7 +31,6 @@ from minirun.gpu.nvidia.hook.environment import (
     of_config,
     request,
 )
-from minirun.gpu.request import CAPABILITIES, VISIBLE, NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

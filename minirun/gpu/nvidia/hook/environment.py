@@ -4,7 +4,7 @@ These are the rules of nvidia-container-runtime-hook (1.17), measured: `void` an
 at all; `none` means the driver's files without a GPU; `all` all GPUs; a "legacy" image, which sets
 CUDA_VERSION but no NVIDIA_REQUIRE_CUDA, gets everything it does not ask for. Under another engine
 this rule holds as it is. `minirun run` itself treats an image's environment as no consent
-(minirun.gpu.consent).
+(minirun.gpu.asked.consent).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import os
 
 from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
-from minirun.core.record import Record
-from minirun.core.state import read_text
-from minirun.gpu.request import CAPABILITIES, DEFAULT_CAPABILITIES, VISIBLE, NvidiaRequest
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.state import read_text
+from minirun.gpu.asked.request import CAPABILITIES, DEFAULT_CAPABILITIES, VISIBLE, NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from minirun.core.config import GPU_HOOK
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
-from minirun.gpu import drivers, select, share, simulated
+from minirun.gpu import share, simulated
+from minirun.gpu.asked import drivers, select
 from minirun.gpu.nvidia.cli import planner
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import lookup

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import jsonlite, places
 from minirun.core.config import environment_of
 from minirun.core.errors import ConfigError, GPUError
-from minirun.core.state import read_text
-from minirun.core.visible import clean
+from minirun.core.keeping import jsonlite, places
+from minirun.core.keeping.state import read_text
+from minirun.core.keeping.visible import clean
 from minirun.gpu.cdi import names
 from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.hook.environment import listed, of_config

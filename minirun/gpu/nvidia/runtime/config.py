@@ -8,8 +8,9 @@ They skip a key that they do not know, and a value of another type; here a wrong
 from __future__ import annotations
 
 from minirun.core.errors import ConfigError
-from minirun.core.record import Record
-from minirun.core.state import read_text
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.state import read_text
+from minirun.gpu.asked.request import CAPABILITIES, NvidiaRequest
 from minirun.gpu.nvidia.hook.environment import (
     HookSettings,
     config_path,
@@ -17,7 +18,6 @@ from minirun.gpu.nvidia.hook.environment import (
     ldconfig_of,
 )
 from minirun.gpu.nvidia.runtime import versions
-from minirun.gpu.request import CAPABILITIES, NvidiaRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

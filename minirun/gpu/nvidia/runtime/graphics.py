@@ -9,6 +9,7 @@ They are those of CDI's mode (minirun.gpu.nvidia.ctk.graphics), but for details 
 from __future__ import annotations
 
 from minirun.core.errors import GPUError
+from minirun.gpu.asked.select import pci
 from minirun.gpu.cdi import inject
 from minirun.gpu.cdi.container_edits import CdiHook
 from minirun.gpu.edits import Edits
@@ -21,7 +22,6 @@ from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.nvidia.runtime import gated, jit, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit
-from minirun.gpu.select import pci
 from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 
 from minirun.core.errors import GPUError
-from minirun.core.places import STORE
-from minirun.gpu import drivers, simulated
+from minirun.core.keeping.places import STORE
+from minirun.gpu import simulated
+from minirun.gpu.asked import drivers
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import real
 from minirun.gpu.nvidia.find import Finder

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import jsonlite
-from minirun.core.record import Record
-from minirun.core.state import timestamp
+from minirun.core.keeping import jsonlite
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.state import timestamp
 
 _RANK = {
     "trace": 0, "debug": 1, "info": 2, "warning": 3, "warn": 3, "error": 4, "fatal": 5, "panic": 5,

@@ -21,11 +21,12 @@ import os
 import sys
 
 from minirun import __version__
-from minirun.core import extras, jsonlite, places
+from minirun.core import extras
 from minirun.core.config import GPU_HOOK
 from minirun.core.errors import ConfigError, GPUError, MinirunError, from_os
-from minirun.core.settings import Settings
-from minirun.core.state import read_text
+from minirun.core.keeping import jsonlite, places
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.state import read_text
 from minirun.gpu.nvidia.runtime import lookup, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit, load
 from minirun.gpu.nvidia.runtime.log import LogFile, ToolkitLog

@@ -3,8 +3,8 @@
 import pytest
 
 from minirun.core.errors import UsageError
+from minirun.gpu.asked.request import CAPABILITIES, NvidiaRequest
 from minirun.gpu.nvidia.cli.cli_args import HELP, OPTIONS, options, parse
-from minirun.gpu.request import CAPABILITIES, NvidiaRequest
 
 WALK_THROUGH = (
     "--load-kmods configure --ldconfig=@/sbin/ldconfig.real --no-cgroups --utility --device 0 /r"

@@ -21,7 +21,7 @@ from gpu.test_hostile import LIBRARIES, Run
 from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu.apply import Target
-from minirun.gpu.drivers import inventory
+from minirun.gpu.asked.drivers import inventory
 from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.simulated import elf
 

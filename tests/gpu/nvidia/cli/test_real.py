@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from minirun.core.errors import GPUError, UsageError
-from minirun.gpu.drivers import inventory
+from minirun.gpu.asked.drivers import inventory
 from minirun.gpu.nvidia.cli import real
 from required import installed
 

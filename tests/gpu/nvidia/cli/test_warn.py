@@ -23,9 +23,9 @@ from gpu.sandbox import debian_root
 from minirun.common import mountinfo
 from minirun.core import gates
 from minirun.core.errors import GPUError
+from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
 from minirun.gpu.nvidia.cli import catalog, warn
-from minirun.gpu.request import NvidiaRequest
 from minirun.gpu.simulated import elf
 from required import installed
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minirun.cgroups.foreign import DeviceCgroup
-    from minirun.gpu.request import NvidiaRequest
+    from minirun.gpu.asked.request import NvidiaRequest
 
 
 def configure(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from minirun.gpu.asked.request import NvidiaRequest
+from minirun.gpu.asked.select import choose
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.nvidia.cli import catalog, imex, mig
-from minirun.gpu.request import NvidiaRequest
-from minirun.gpu.select import choose
 
 _HEAD = (
     "Device Index", "Device Minor", "Model", "Brand", "GPU UUID", "Bus Location", "Architecture",

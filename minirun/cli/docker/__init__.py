@@ -1,0 +1,1 @@
+"""docker's commands: a container of an image, from `run` to `rm`."""

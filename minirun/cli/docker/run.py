@@ -1,0 +1,143 @@
+"""`minirun run`: docker's `run IMAGE [COMMAND…]`. runc's `run --bundle DIR ID`: cli.run_bundle."""
+
+from __future__ import annotations
+
+import os
+
+from minirun.cli import as_runc, part
+from minirun.cli.docker import run_options
+from minirun.cli.docker.run_options import RunFlags
+from minirun.core.config import Config
+from minirun.core.container import Container
+from minirun.core.errors import ImageError, UsageError
+from minirun.core.keeping import places, state
+from minirun.core.keeping.settings import Settings, unprivileged
+from minirun.oci import run_config
+from minirun.running import supervise
+from minirun.running.output import OutputLimits, Viewers
+from minirun.running.reserve import first_record, reserve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Run(RunFlags):
+    """Run a command in a new container, and show the seven stages of its start on a terminal."""
+
+    command, mixed = "run", False
+
+
+def main_run(args: list[str], settings: Settings) -> int:
+    """Run a container to its end (or with -d, to its start); return the command's exit status."""
+    flags = _read(args)
+    only = flags.given & run_options.ONLY_WITH_BUNDLE
+    if flags.bundle or _bundle_follows(flags) or (only and _is_beside(flags)):
+        return as_runc(lambda: part("cli.runc.run_bundle", "main")(args, settings))
+    _check(flags)
+    if unprivileged():
+        part("engines.rootless_config", "check_home")(settings.root)
+    settings = run_options.log_settings(flags, settings)
+    container_id = flags.name or os.urandom(6).hex()
+    try:
+        options, image = run_options.from_flags(flags, settings, container_id)
+    except ImageError:
+        if _is_beside(flags) and flags.given <= run_options.WITH_BUNDLE:
+            return as_runc(lambda: part("cli.runc.run_bundle", "main")(args, settings))
+        raise
+    document = run_config.config(container_id, options)
+    if unprivileged():
+        part("engines.rootless_config", "adapt")(document)
+    config = Config(document, f"{settings.root}/{container_id}", options.choices)
+    supervision = supervise.SupervisorOptions(
+        detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
+        viewers=_viewers(flags, settings), pid_file=flags.pid_file,
+        log=part("cli.words", "log_limits")(flags.log_opt) if flags.log_opt else OutputLimits(),
+        begin=_note_holders(options), earlier=flags.earlier,
+    )  # fmt: skip
+    extra = {
+        "managed": True, "auto_remove": flags.rm, "image": image, "args": list(options.args),
+        "gpus": flags.gpus, "warnings": list(options.warnings), "seccomp": options.seccomp,
+        "default_pids_limit": not flags.pids_limit, "declared": options.declared,
+    }  # fmt: skip
+    if flags.dry_run:
+        return print_plan(settings, container_id, config, extra)
+    run: Callable[..., int] = part("running.background", "run") if flags.detach else supervise.run
+    return run(lambda: reserve(settings, container_id, config, **extra), supervision)
+
+
+def _read(args: list[str]) -> Run:
+    """Return the flags. Raises UsageError: with status 1 if -b is among them, as runc's `run`."""
+    try:
+        return Run(args)
+    except UsageError as error:
+        for before, word in zip(("", *args), args, strict=False):
+            if word.startswith(("-b", "--bundle")):
+                error.status = 1
+            if not before.startswith("-") and not word.startswith("-"):
+                break  # neither a flag nor the value of one: the command
+        raise
+
+
+def _check(flags: Run) -> None:
+    """Raise UsageError if an image cannot be run so."""
+    if not flags.args:
+        hint = "minirun run ubuntu; minirun images lists what there is"
+        raise UsageError("run needs an image", hint)
+    flags.refuse_flags(
+        flags.given & run_options.ONLY_WITH_BUNDLE, "without --bundle", "run --bundle DIR ID"
+    )
+    if flags.name and not (state.is_id(flags.name) and flags.name[0].isalnum()):
+        text = f"invalid container name {flags.name!r}"
+        raise UsageError(text, "letters, digits, '_', '+', '-', '.'; the first a letter or a digit")
+    flags.check("progress", "auto", "lanes", "plain", "tty", "quiet")
+    if flags.tty and flags.interactive and not flags.detach and not os.isatty(0):
+        raise UsageError("the input device is not a TTY", "leave -t out", status=1)
+
+
+def print_plan(
+    settings: Settings, container_id: str, config: Config, extra: dict[str, object]
+) -> int:
+    """Print what would be done. Raises MinirunError, OSError."""
+    from minirun.show.text import dry_run  # few runs are dry
+
+    record = first_record(settings, container_id, config) | extra
+    dry_run.write(Container(settings, config, record))
+    return 0
+
+
+def _note_holders(options: run_config.RunOptions) -> Callable[[Container], None] | None:
+    """Return what writes down who has which GPU; None if stage 5 does, or if there are none."""
+    if options.cdi:
+        return options.cdi.record
+    record: Callable[[Container], None] | None = None
+    if options.gpu_hook:
+        record = part("gpu.nvidia.hook.installed", "record")
+    return record
+
+
+def _bundle_follows(flags: Run) -> bool:
+    """Return True if this is `run ID -b DIR`, as Slurm writes it: flags after the id."""
+    rest = flags.args[1:]
+    if not rest or not rest[0].startswith("-"):
+        return False
+    return any(word in ("-b", "--bundle") or word.startswith("--bundle=") for word in rest)
+
+
+def _is_beside(flags: Run) -> bool:
+    """Return True if this may be runc's `run ID`, beside a config.json."""
+    return len(flags.args) == 1 and os.path.exists(places.CONFIG)
+
+
+def _viewers(flags: Run, settings: Settings) -> Viewers:
+    """Return who looks on. Raises UsageError, OSError."""
+    quiet = flags.quiet or flags.progress == "quiet"
+    show = flags.plain or flags.pace or flags.progress in ("lanes", "plain", "tty")
+    stepped = flags.step or flags.script or flags.rehearse or flags.large
+    watched = os.isatty(2) or stepped  # in lines, on a pipe too: they are what is stepped through
+    show = not quiet and bool(show or (flags.progress == "auto" and watched))
+    held = flags.snapshots or flags.pace or flags.web or settings.gates
+    if not (show or stepped or held or settings.log):
+        return Viewers()
+    found: Viewers = part("cli.docker.view", "viewers")(flags, show=show)
+    return found

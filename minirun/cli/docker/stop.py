@@ -1,0 +1,154 @@
+"""`minirun stop` and `rm`: docker's. stop: a signal, some patience, then SIGKILL. rm: delete.
+
+The signal is --signal, else `run --stop-signal`, else the image's StopSignal, else SIGTERM.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import time
+
+from minirun.cli.flags import Flags, flag
+from minirun.cli.output import show
+from minirun.cli.runc.control import delete, signal_number
+from minirun.core import endings
+from minirun.core.container import Container
+from minirun.core.errors import MinirunError, StateError, UsageError
+from minirun.core.keeping import state
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import say
+from minirun.engines import roots
+from minirun.running import lookup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SIGKILL = 9
+_LONGEST = 10**6
+"""Seconds."""
+
+
+class StopFlags(Flags):
+    """Stop containers: a signal, and SIGKILL for those that still run after some time."""
+
+    command = "stop"
+    signal: str = flag("-s")
+    timeout: str = flag("-t", "--time", default="10")
+
+
+class Rm(Flags):
+    """Delete containers that have ended; with --force, running ones too."""
+
+    command = "rm"
+    force: bool = flag("-f")
+    volumes: bool = flag("-v")
+
+
+def main_rm(args: list[str], settings: Settings) -> int:
+    """Delete containers, and print their names; one that fails stops none of the others.
+
+    --volumes is docker's; here what an image's volumes hold goes with the container always.
+    Raises OSError.
+    """
+    flags = Rm(args)
+    if not flags.args:
+        flags.refuse()
+
+    def delete_one(name: str) -> None:
+        place, container_id = roots.locate(settings, name, only_made_up=True)
+        is_there = os.path.lexists(f"{place.root}/{container_id}")
+        delete(place, container_id, force=flags.force)
+        if not is_there:  # with --force, which docker says so, and with status 0
+            error = state.no_such_container(name)
+            error.status = 0
+            raise error
+
+    return _each(flags.args, delete_one)
+
+
+def _each(names: list[str], act: Callable[[str], None]) -> int:
+    """Do it to each container, and print its name; return the last error's status, else 0."""
+    status = 0
+    for name in names:
+        try:
+            act(name)
+        except MinirunError as error:
+            say(error.line())
+            status = error.status or status
+        else:
+            show([name])
+    return status
+
+
+def main_stop(args: list[str], settings: Settings) -> int:
+    """Stop containers, and print their names; one that fails stops none of the others.
+
+    Raises UsageError, OSError.
+    """
+    flags = StopFlags(args)
+    if not flags.args:
+        flags.refuse()
+    seconds = _seconds(flags.timeout)
+    if flags.signal:
+        signal_number(flags.signal)  # a wrong one is told before anything is stopped
+
+    def stop_one(name: str) -> None:
+        place = roots.locate(settings, name, only_made_up=True)
+        stop(lookup.load(*place), flags.signal, seconds)
+
+    return _each(flags.args, stop_one)
+
+
+def stop(container: Container, signal: str, seconds: float) -> None:
+    """Stop a container, and wait until its end is recorded; one that has stopped is fine.
+
+    Raises OSError.
+    """
+    record = container.record
+    signal = signal or (record.get("declared") or {}).get("stop_signal") or "TERM"
+    if record["pid"] and not _ends(container, signal_number(signal), seconds):
+        _ends(container, _SIGKILL, endings.PATIENCE)
+    deadline = time.monotonic() + endings.PATIENCE
+    while state.is_alive(record["supervisor"]) and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def _ends(container: Container, number: int, seconds: float) -> bool:
+    """Send init a signal; return True if it has ended within some time. Raises OSError."""
+    try:
+        pidfd = os.pidfd_open(container.record["pid"])
+    except ProcessLookupError:
+        return True
+    try:
+        endings.kill(container.record, number)
+        if container.record["status"] == state.PAUSED:
+            _thaw(container)
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        return bool(poll.poll(int(seconds * 1000)))
+    except (ProcessLookupError, StateError):
+        return True
+    finally:
+        os.close(pidfd)
+
+
+def _thaw(container: Container) -> None:
+    """Let a paused container go on: a frozen process takes no signal. Raises OSError.
+
+    One that the signal has ended may have no cgroup any more.
+    """
+    try:
+        container.cgroup.set_frozen(False)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV):
+            raise
+
+
+def _seconds(text: str) -> float:
+    plain = text.replace(".", "", 1)
+    if not (plain.isascii() and plain.isdigit()) or float(text) > _LONGEST:
+        raise UsageError(f"invalid --timeout {text!r}", "a number of seconds, such as 10", 1)
+    return float(text)

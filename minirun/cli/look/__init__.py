@@ -1,0 +1,1 @@
+"""Commands that show and explain: the log, a container, its GPUs, other runtimes, the labs."""

@@ -1,0 +1,176 @@
+"""`minirun gpu …`: what GPUs there are, who uses which (Figure 1), and how they are shared.
+
+A table of commands as in minirun.cli: a module is imported when its command is called.
+"""
+
+from __future__ import annotations
+
+import os
+
+from minirun.cli import entry_of
+from minirun.cli.flags import Flags, flag
+from minirun.cli.output import show
+from minirun.core.errors import UsageError
+from minirun.core.keeping.choices import OTHER_VENDORS
+from minirun.core.keeping.settings import Settings
+from minirun.engines import holders
+from minirun.gpu import driverroot, vendors
+from minirun.gpu.asked import drivers, select
+from minirun.gpu.asked.select import parse_gpus
+from minirun.gpu.inventory import Gpu, Inventory
+from minirun.gpu.share import mps, timeslice
+from minirun.gpu.share import usage as usage_of
+from minirun.show.text.columns import aligned
+
+COMMANDS = {
+    "list": "cli.look.gpu", "ps": "cli.look.gpu", "timeslice": "cli.look.gpu",
+    "mps": "cli.look.gpu", "why": "cli.look.inspect", "diff": "cli.look.inspect",
+}  # fmt: skip
+
+
+class GpuCommand(Flags):
+    """Show GPUs and the containers that use them."""
+
+    command, mixed = "gpu", False
+    gpu_driver: str
+
+
+class GpuList(Flags):
+    """Show what GPUs the host has."""
+
+    command = "gpu list"
+    gpu_driver: str
+    driver_root: str
+
+
+class GpuPs(Flags):
+    """Show who uses which GPU (Figure 1)."""
+
+    command = "gpu ps"
+
+
+class Timeslice(Flags):
+    """The time slice."""
+
+    command = "gpu timeslice"
+    gpus: str = flag("--gpu", default="all")
+    gpu_driver: str
+
+
+class Mps(Timeslice):
+    """NVIDIA's MPS daemon."""
+
+    command = "gpu mps"
+
+
+def main(args: list[str], settings: Settings) -> int:
+    """Call the command of the table that `args` names; flags may stand before its name."""
+    before = GpuCommand(args)
+    if not before.args:
+        before.refuse()
+    name, rest = before.args[0], before.args[1:]
+    if name not in COMMANDS:
+        raise UsageError(f"unknown command 'gpu {name}'", f"one of {', '.join(COMMANDS)}", 1)
+    if before.gpu_driver:
+        rest = ["--gpu-driver", before.gpu_driver, *rest]
+    return entry_of(name, COMMANDS)(rest, settings)
+
+
+def main_list(args: list[str], settings: Settings) -> int:
+    """Print what the host has."""
+    flags = GpuList(args)
+    flags.none()
+    root, driver = flags.driver_root, flags.gpu_driver
+    others = [driver] if driver in OTHER_VENDORS else []
+    if not driver:
+        others = vendors.present_vendors(root)
+    lines = [line for vendor in others for line in vendor_table(vendors.find_cards(vendor, root))]
+    if not others or (not driver and driverroot.is_loaded(root)):
+        found = drivers.inventory(driver or "auto", settings.store, root)
+        lines = gpu_table(found) + lines
+    return show(lines)
+
+
+def main_ps(args: list[str], settings: Settings) -> int:
+    """Print who uses which GPU."""
+    GpuPs(args).none()
+    return show(use_table(usage_of.who_uses(holders.holders(settings))))
+
+
+def use_table(rows: list[usage_of.Use]) -> list[str]:
+    """Return the lines of `minirun gpu ps`."""
+    if not rows:
+        return ["no running container has a gpu"]
+    cells = [("GPU", "USE", "CONTAINERS", "UUID", "MODEL")]
+    for row in rows:
+        cells.append((row.name, row.kind, ", ".join(row.containers) or "-", row.uuid, row.model))
+    said = [usage_of.SHARED] if any(row.kind == "shared" for row in rows) else []
+    return [*aligned(cells), *said]
+
+
+def gpu_table(found: Inventory) -> list[str]:
+    """Return the lines of `minirun gpu list`: the driver, then each GPU and its MIG devices."""
+    version = f"driver {found.driver}"
+    cuda = f", CUDA {found.cuda}" if found.cuda else ""
+    mark = " (SIMULATED: there is no driver)" if found.simulated else ""
+    cells = [("GPU", "NODE", "BUS", "UUID", "MODEL")]
+    for gpu in found.gpus:
+        cells.append((str(gpu.number), gpu.node, gpu.bus_id, gpu.uuid, gpu.model))
+        for at, mig in enumerate(gpu.migs):
+            name = f"gi{mig.gi}/ci{mig.ci}"
+            cells.append((f"{gpu.number}:{at}", gpu.node, name, mig.uuid, "MIG device"))
+    return [f"{version}{cuda}{mark}", *aligned(cells)]
+
+
+def vendor_table(found: vendors.Cards) -> list[str]:
+    """Return the lines of `minirun gpu list`: the driver, then each card with its nodes."""
+    rows = [("GPU", "BUS", "UUID", "MODEL", "NODES")]
+    for card in found.cards:
+        nodes = " ".join(node.path for node in card.nodes)
+        rows.append((str(card.number), card.bus_id, card.uuid or "-", card.model, nodes))
+    return [f"driver {found.driver} ({found.kind})", *aligned(rows)]
+
+
+def main_timeslice(args: list[str], settings: Settings) -> int:
+    """Set or show the time slice."""
+    flags = Timeslice(args)
+    if len(flags.args) > 1 or not set(flags.args) <= set(timeslice.SLICES):
+        hint = f"one of {', '.join(timeslice.SLICES)}"
+        raise UsageError(f"invalid time slice {' '.join(flags.args)!r}", hint, 1)
+    found = drivers.inventory(flags.gpu_driver or "auto", settings.store)
+    if flags.args:
+        lines = timeslice.set_slice(found, _gpus(flags, found), flags.args[0])
+    else:
+        lines = timeslice.show(found)
+    return show(lines)
+
+
+def main_mps(args: list[str], settings: Settings) -> int:
+    """Start, stop or ask the MPS daemon."""
+    flags = Mps(args)
+    if flags.args not in (["start"], ["stop"], ["status"]):
+        text = f"unknown command 'gpu mps {' '.join(flags.args)}'"
+        raise UsageError(text, "start, stop or status", 1)
+    if flags.args == ["start"]:
+        os.makedirs(settings.root, mode=0o711, exist_ok=True)
+        visible: tuple[str, ...] = ()
+        if "gpus" in flags.given:
+            found = drivers.inventory(flags.gpu_driver or "auto", settings.store)
+            visible = tuple(gpu.uuid for gpu in _gpus(flags, found))
+        return show([f"mps daemon started: pid {mps.start(settings.root, visible)}"])
+    if flags.args == ["stop"]:
+        mps.stop(settings.root)
+        return show(["mps daemon stopped"])
+    if not mps.daemon(settings.root):
+        show(["the mps daemon does not run"])
+        return 1
+    return show(mps.status(settings.root))
+
+
+def _gpus(flags: Timeslice, found: Inventory) -> tuple[Gpu, ...]:
+    """Return the whole GPUs that --gpus names. Raises UsageError, GPUError."""
+    selector = parse_gpus(flags.gpus)
+    more = selector.amount or selector.exclusive or selector.capabilities
+    if more or any(":" in device for device in selector.devices):
+        raise UsageError(f"--gpus {flags.gpus}: name whole gpus here", "all, 0,1, or uuids", 1)
+    return select.choose(found, tuple(name for name in selector.devices if name != "none"))

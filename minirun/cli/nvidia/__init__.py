@@ -1,0 +1,1 @@
+"""NVIDIA's programs, each under its own name."""

@@ -1,0 +1,1 @@
+"""runc's commands, to the letter, for engines."""

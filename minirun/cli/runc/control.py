@@ -1,0 +1,177 @@
+"""runc's small commands, to the letter, for engines: start, kill, delete, pause, resume.
+
+runtime.md ("Operations"), signal(7), pidfd_send_signal(2). pause and resume are the freezer of the
+container's cgroup, cgroups(7): version 1 has a controller for it (freezer.state), version 2 a file
+in every cgroup (cgroup.freeze). Whether a container is paused is asked of the kernel each time, so
+a crash between the two leaves nothing to repair.
+"""
+
+from __future__ import annotations
+
+import _signal  # what the module signal is made of, without enum
+import errno
+import os
+
+from minirun.cli import part
+from minirun.cli.flags import Flags, flag
+from minirun.core import endings
+from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError
+from minirun.core.handshake import Channel
+from minirun.core.keeping import state
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.state_file import DamagedRecord
+from minirun.core.keeping.visible import warn
+from minirun.running import gc, lookup, notify
+
+SIGNALS: dict[str, int] = {
+    name[3:]: number for name, number in vars(_signal).items()
+    if name.startswith("SIG") and not name.startswith("SIG_")
+}  # fmt: skip
+_SIGKILL = 9
+
+
+class Kill(Flags):
+    """Send a signal to a container."""
+
+    command = "kill"
+    all: bool = flag("-a")
+
+
+class Delete(Flags):
+    """Delete containers."""
+
+    command = "delete"
+    force: bool = flag("-f")
+
+
+def main_start(args: list[str], settings: Settings) -> int:
+    """Let a created container run its command."""
+    flags = Flags(args, "start")
+    container = lookup.load(settings, flags.one_id())
+    status = container.record["status"]
+    if status == state.STOPPED:
+        raise StateError("cannot start a container that has stopped")
+    if status != state.CREATED:
+        text = f"cannot start a container in the {status} state"
+        raise StateError(text, "minirun ps -a shows the states")
+    container.open_log()
+    report = os.open(f"{container.directory}/init.fifo", os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(report, True)
+    ready, pid = None, container.record["pid"]
+    if notify.manager():
+        ready, init = part("running.readiness", "listen")(container.directory), os.pidfd_open(pid)
+    endings.start(container, Channel(report, -1, "init"))
+    if ready:
+        part("running.readiness", "relay_or_warn")(ready, init, pid)
+    return 0
+
+
+def main_kill(args: list[str], settings: Settings) -> int:
+    """Send a signal (TERM by default) to a container's init, or with --all to all its processes.
+
+    With --all a container that has stopped is no error, since containerd's shim asks so. KILL is
+    for all of them too if the container has no pid namespace of its own: the end of init is not
+    theirs then.
+    """
+    flags = Kill(args)
+    if not 1 <= len(flags.args) <= 2:
+        text = f'"minirun kill" needs an id and perhaps a signal, got {len(flags.args)} arguments'
+        raise UsageError(text, "minirun kill ID [SIGNAL]", 1)
+    number = signal_number(flags.args[1] if len(flags.args) > 1 else "TERM")
+    container = lookup.load(settings, flags.args[0])
+    shared = not container.config.new_namespace("pid") and container.cgroup.exists()
+    if flags.all or (shared and number == _SIGKILL):
+        from minirun.cgroups import stopping
+
+        stopping.kill(container.cgroup, number)
+        return 0
+    endings.kill(container.record, number)
+    paused = container.record["status"] == state.PAUSED
+    if number == _SIGKILL and paused and container.cgroup.version == 1:
+        # version 1 delivers no signal to a frozen process, not even this one
+        container.cgroup.set_frozen(False)
+    return 0
+
+
+def signal_number(text: str) -> int:
+    """Return 15 for TERM, SIGTERM, sigterm and 15; 37 for SIGRTMIN+3. Raises UsageError."""
+    name = text.upper().removeprefix("SIG")
+    base, sign, step = name[:5], name[5:6], name[6:]
+    if name in SIGNALS:
+        return SIGNALS[name]
+    if (base, sign) in (("RTMIN", "+"), ("RTMAX", "-")) and _is_below(step, 16):
+        return SIGNALS[base] + int(sign + step)
+    if _is_below(text, 65):
+        return int(text)
+    raise UsageError(f"unknown signal {text!r}", "a name such as TERM, or a number", status=1)
+
+
+def _is_below(text: str, limit: int) -> bool:
+    """Return True for a number of one or two digits that is less than `limit`."""
+    return text.isascii() and text.isdigit() and len(text) < 3 and int(text) < limit
+
+
+def main_delete(args: list[str], settings: Settings) -> int:
+    """Delete containers; a running one only with --force, whatever its state."""
+    flags = Delete(args)
+    if not flags.args:
+        raise UsageError('"minirun delete" needs at least one id', "minirun delete ID", 1)
+    for container_id in flags.args:
+        delete(settings, container_id, force=flags.force)
+    return 0
+
+
+def delete(settings: Settings, container_id: str, *, force: bool) -> None:
+    """Delete one container. Raises MinirunError, OSError."""
+    state.check_id(container_id)
+    try:
+        container = lookup.load(settings, container_id)
+    except (StateError, ConfigError) as error:
+        if not force:
+            raise
+        _delete_without_record(settings, container_id, error)
+        return
+    status = container.record["status"]
+    if status in (state.RUNNING, state.PAUSED, state.CREATING) and not force:
+        text = f"cannot delete container {container_id} that is not stopped: {status}"
+        raise StateError(text, f"minirun delete --force {container_id}")
+    endings.destroy(container)
+
+
+def _delete_without_record(settings: Settings, container_id: str, error: MinirunError) -> None:
+    """Finish what a killed `delete` has begun, or end what has no whole record any more."""
+    if isinstance(error, DamagedRecord):
+        from minirun.running import force_delete  # 10 ms, for what hardly ever is
+
+        warn(force_delete.salvage(settings, container_id, error))
+    elif os.path.lexists(f"{settings.root}/{container_id}"):
+        raise error
+    else:
+        gc.remove_abandoned(settings.root)
+
+
+def main_pause(args: list[str], settings: Settings) -> int:
+    """Stop all processes of a container where they are."""
+    flags = Flags(args, "pause")
+    container = lookup.load(settings, flags.one_id())
+    if container.record["status"] not in (state.CREATED, state.RUNNING):
+        raise StateError("container not running", f"it is {container.record['status']}")
+    from minirun.cgroups import stopping
+
+    try:
+        stopping.freeze(container.cgroup)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV):
+            raise
+        raise StateError("container not running", "it has just ended") from None
+    return 0
+
+
+def main_resume(args: list[str], settings: Settings) -> int:
+    """Let the processes of a paused container go on."""
+    flags = Flags(args, "resume")
+    container = lookup.load(settings, flags.one_id())
+    if container.record["status"] != state.PAUSED:
+        raise StateError("container not paused", f"it is {container.record['status']}")
+    container.cgroup.set_frozen(False)
+    return 0

@@ -1,0 +1,152 @@
+"""`minirun update`: other limits for a container that is there.
+
+It has runc's flags, and runc's JSON, which is config.json's linux.resources (runtime-spec,
+config-linux.md): docker and podman write it to a file, containerd to standard input. Device rules
+in it are passed over, as runc does: what stage 5 has allowed stays.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from minirun.cli.flags import Flags, flag
+from minirun.cli.words import size
+from minirun.core.errors import ConfigError, StateError, UsageError
+from minirun.core.keeping import jsonlite, state
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import warn
+from minirun.oci import validate
+from minirun.running import lookup, record_fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class Update(Flags):
+    """Change the limits of a container."""
+
+    command = "update"
+    resources: str = flag("-r")
+    blkio_weight: str
+    cpu_period: str
+    cpu_quota: str
+    cpu_burst: str
+    cpu_share: str
+    cpu_rt_period: str
+    cpu_rt_runtime: str
+    cpu_idle: str
+    cpuset_cpus: str
+    cpuset_mems: str
+    memory: str
+    memory_reservation: str
+    memory_swap: str
+    kernel_memory: str
+    kernel_memory_tcp: str
+    pids_limit: str
+    l3_cache_schema: str
+    mem_bw_schema: str
+
+
+def main(args: list[str], settings: Settings) -> int:
+    """Change the limits of a container. Raises MinirunError, OSError."""
+    flags = Update(args)
+    container = lookup.load(settings, flags.one_id(), whole=True)
+    changes = _resources_of_file(flags.resources) if flags.resources else _resources(flags)
+    if container.record["status"] in (state.STOPPED, state.CREATING):
+        raise StateError("container not running", f"it is {container.record['status']}")
+    limits = container.record.get("resources") or container.config.resources
+    merged = validate.resources(merge(limits, changes))
+    _check_recordable(merged)
+    names = merged if container.cgroup.takes_all_limits else changes
+    container.cgroup.set_resources({name: merged[name] for name in names})
+    container.save(resources=merged, cgroup=container.cgroup.record())
+    return 0
+
+
+def _check_recordable(resources: dict[str, Any]) -> None:
+    """Raise ConfigError for what a record that holds it could not be read back with."""
+    try:
+        record_fields.check_plain({"resources": resources})
+    except ValueError as error:
+        raise ConfigError(f"linux.resources: {error}") from None
+
+
+def merge(limits: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return linux.resources with `changes`: some files need to know others' values (swap, quota).
+
+    Memory without limit takes the limit of memory and swap away too, unless `changes` names that.
+    """
+    merged = dict(limits)
+    for section, values in changes.items():
+        old = limits.get(section)
+        merged[section] = {**old, **values} if isinstance(old, dict) else values
+    memory = changes.get("memory") or {}
+    if memory.get("limit") == -1 and "swap" not in memory:
+        merged["memory"]["swap"] = -1
+    return merged
+
+
+def _resources_of_file(path: str) -> dict[str, Any]:
+    """Read linux.resources. Raises ConfigError with the path of what is wrong in it, OSError."""
+    try:
+        text = sys.stdin.read() if path == "-" else state.read_text(path)
+        raw = jsonlite.loads(text)
+    except ValueError as error:
+        where = "standard input" if path == "-" else path
+        raise ConfigError(f"{where}: not JSON: {error}") from None
+    checked = validate.resources(raw)
+    checked.pop("devices", None)
+    if not (checked.get("pids") or {}).get("limit"):
+        checked.pop("pids", None)  # a 0 of engines older than version 1.3 of the spec: unchanged
+    return {name: _set(value) for name, value in checked.items() if _set(value)}
+
+
+def _set(value: Any) -> Any:
+    """Leave out members that are empty or, but for cpu.idle and burst, 0: they stay as they are."""
+    if not isinstance(value, dict):
+        return value
+    return {name: v for name, v in value.items() if v or name in ("idle", "burst")}
+
+
+def _resources(flags: Update) -> dict[str, Any]:
+    """Return linux.resources as the flags have it. Raises UsageError."""
+    if flags.l3_cache_schema or flags.mem_bw_schema:
+        raise UsageError("Intel RDT is not supported", "leave --l3-cache-schema, --mem-bw-schema")
+    if flags.kernel_memory or flags.kernel_memory_tcp:
+        warn("--kernel-memory is passed over: the kernel has no such limit any more")
+    found: dict[str, Any] = {}
+    for key, (section, member, read) in _LIMITS.items():
+        if text := getattr(flags, key):
+            name = f"--{key.replace('_', '-')}"
+            found.setdefault(section, {})[member] = read(name, text)
+    return found
+
+
+def _number(flag: str, text: str) -> int:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
+        raise UsageError(f"invalid value {text!r} for {flag}: a whole number is needed")
+    return int(text)
+
+
+def _size(flag: str, text: str) -> int:
+    return -1 if text == "-1" else size(text)
+
+
+def _text(flag: str, text: str) -> str:
+    return text
+
+
+_LIMITS: dict[str, tuple[str, str, Callable[[str, str], int | str]]] = {
+    "blkio_weight": ("blockIO", "weight", _number), "pids_limit": ("pids", "limit", _number),
+    "cpu_period": ("cpu", "period", _number), "cpu_quota": ("cpu", "quota", _number),
+    "cpu_burst": ("cpu", "burst", _number), "cpu_share": ("cpu", "shares", _number),
+    "cpu_rt_period": ("cpu", "realtimePeriod", _number), "cpu_idle": ("cpu", "idle", _number),
+    "cpu_rt_runtime": ("cpu", "realtimeRuntime", _number), "memory": ("memory", "limit", _size),
+    "memory_reservation": ("memory", "reservation", _size),
+    "memory_swap": ("memory", "swap", _size), "cpuset_cpus": ("cpu", "cpus", _text),
+    "cpuset_mems": ("cpu", "mems", _text),
+}  # fmt: skip
+"""Flag → section and member of linux.resources, and what reads its value."""

@@ -1,0 +1,70 @@
+"""Which GPU driver this host has, or is to stand in for it, and what that one has to give."""
+
+from __future__ import annotations
+
+from minirun.core.errors import UsageError
+from minirun.core.keeping.choices import GPU_DRIVERS, OTHER_VENDORS
+from minirun.gpu import driverroot, simulated
+from minirun.gpu.inventory import Inventory
+
+DRIVERS = ("auto", *GPU_DRIVERS)
+_OTHERS = (
+    "/sys/module/amdgpu", "/sys/bus/pci/drivers/i915", "/sys/bus/pci/drivers/xe",
+    "/sys/class/accel", "/sys/bus/pci/drivers/habanalabs",
+)  # fmt: skip
+"""Where no such folder is, no vendor other than NVIDIA has a GPU here."""
+
+
+def which_driver(driver: str, root: str = "", *, load_kmods: bool = False) -> str:
+    """Return nvidia, simulated, or another vendor; auto is what this host has.
+
+    That is NVIDIA's driver where it is loaded, or can be (`load_kmods`); else the one other vendor
+    of which there is a GPU; else the simulated one. `root` is the driver root. Raises UsageError,
+    GPUError.
+    """
+    if driver not in DRIVERS:
+        raise UsageError(f"unknown gpu driver: {driver}", f"one of {', '.join(DRIVERS)}")
+    if driver != "auto":
+        return driver
+    if root:
+        from minirun.gpu import trusted  # few name a root
+
+        root = trusted.check(root)
+    if load_kmods or driverroot.is_loaded(root):
+        return "nvidia"
+    found: list[str] = []
+    if any(driverroot.is_dir(root, path) for path in _OTHERS):
+        from minirun.gpu import vendors  # few hosts have one
+
+        found = vendors.present_vendors(root)
+    if len(found) > 1:
+        hint = f"choose with --gpu-driver={found[0]}"
+        raise UsageError(f"this host has gpus of {' and '.join(found)}", hint)
+    return found[0] if found else "simulated"
+
+
+def hint_without_driver(root: str = "") -> str:
+    """Return how to go on without NVIDIA's driver; "" if it is loaded."""
+    if driverroot.is_loaded(root):
+        return ""
+    return "no NVIDIA driver is loaded; MINIRUN_SIM=count=4 in the environment simulates one"
+
+
+def inventory(driver: str, store: str, root: str = "", dev_root: str = "") -> Inventory:
+    """Return what the host has: by NVIDIA's driver, a simulated one, or (auto) what there is.
+
+    `store` holds the simulated driver's files; `root` is the real driver's root, "" for where it
+    is; `dev_root` is where its nodes are, if not there. The answer's `simulated` says which one it
+    was: the caller has to tell the user. Raises UsageError, GPUError, OSError.
+    """
+    which = which_driver(driver, root)
+    if which in OTHER_VENDORS:
+        raise UsageError(
+            f"{which} has no driver such as NVIDIA's", "--gpu-driver=nvidia, simulated"
+        )
+    if which == "nvidia":
+        from minirun.gpu.nvidia.cli import real  # a host has one of the two
+
+        asked = dev_root.rstrip("/") if dev_root else None
+        return real.inventory(root.rstrip("/") or real.driver_root(), dev_root=asked)
+    return simulated.inventory(store)

@@ -1,0 +1,229 @@
+"""Figure 2: `run` flags and an image become a config.json, and Choices where it has no say.
+
+The defaults are docker's: fourteen capabilities, masked and read-only paths below /proc and /sys,
+a private /dev, a device list that ends with what every program needs; and a profile of the system
+calls (minirun.oci.seccomp.file), which depends on the capabilities.
+"""
+
+from __future__ import annotations
+
+import os
+
+from minirun.cgroups.rules import DEFAULT
+from minirun.core.config import GPU_HOOK
+from minirun.core.errors import UsageError
+from minirun.core.keeping import jsonlite, places, state
+from minirun.core.keeping.choices import Choices
+from minirun.core.keeping.record import Record
+from minirun.core.process.caps import NUMBERS
+from minirun.oci.seccomp import file as seccomp_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.gpu.cdi.request import CdiEdits
+
+CAPABILITIES = (
+    "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW",
+    "CAP_SETGID", "CAP_SETUID", "CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE",
+    "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE",
+)  # fmt: skip
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+CPUS = "/sys/devices/system/cpu"
+IPC_MOUNTS = ("/dev/shm", "/dev/mqueue")
+"""What belongs to an IPC namespace; with the host's, these are the host's too."""
+
+
+class RunOptions(Record):
+    """What the flags of `minirun run` ask for. Sizes are bytes, `cpus` is a number of CPUs."""
+
+    args: tuple[str, ...]
+    env: tuple[str, ...] = ()
+    cwd: str = "/"
+    user: tuple[int, int, tuple[int, ...]] = (0, 0, ())
+    terminal: bool = False
+    hostname: str = ""
+    memory: int = 0
+    cpus: float = 0.0
+    pids_limit: int = 0
+    """0: none."""
+    readonly: bool = False
+    cap_add: tuple[str, ...] = ()
+    cap_drop: tuple[str, ...] = ()
+    mounts: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    """Source, destination and options of each; the source "" is a new tmpfs."""
+    rlimits: tuple[dict[str, Any], ...] = ()
+    devices: tuple[dict[str, Any], ...] = ()
+    seccomp: str = seccomp_file.NAME
+    """The profile of system calls: minirun's own, a file's path, or "" for none."""
+    no_new_privileges: bool = False
+    apparmor: str = ""
+    unmasked: bool = False
+    """No path is hidden or made read-only, as docker's systempaths=unconfined."""
+    host_network: bool = False
+    host_ipc: bool = False
+    """The host's IPC namespace and /dev/shm, as docker's --ipc=host: what MPS needs."""
+    uid_maps: tuple[tuple[int, int, int], ...] = ()
+    gid_maps: tuple[tuple[int, int, int], ...] = ()
+    gpu_env: tuple[str, ...] = ()
+    """NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES; empty without --gpus."""
+    gpu_hook: dict[str, Any] | None = None
+    """NVIDIA's hook as a program that is executed; None if its work is done in-line."""
+    cdi: CdiEdits | None = None
+    """CDI devices; in cdi mode the GPUs are among them."""
+    choices: Choices = Choices()
+    """What does not become part of config.json: see minirun.core.keeping.choices."""
+    annotations: tuple[tuple[str, str], ...] = ()
+    declared: dict[str, Any] = {}
+    """What the image declares that no stage needs: minirun.image.store.DECLARED."""
+    warnings: tuple[str, ...] = ()
+    """What the user was told before there was a container, and a log."""
+
+
+def example() -> dict[str, Any]:
+    """Return runc's example of a config.json: what `run IMAGE` begins with, and `spec` writes."""
+    text = state.read_text(f"{os.path.dirname(__file__)}/run_config.json")
+    return {"ociVersion": state.OCI_VERSION, **jsonlite.loads(text)}
+
+
+def config(container_id: str, run: RunOptions) -> dict[str, Any]:
+    """Return the config.json for a container. Raises UsageError."""
+    hooks: dict[str, Any] = {}
+    own = os.uname().nodename if run.host_network else container_id[:64]  # the kernel's limit
+    hostname = run.hostname or own
+    env = [f"PATH={PATH}", f"HOSTNAME={hostname}", *run.env]
+    if run.terminal:
+        env.insert(1, "TERM=xterm")
+    if run.gpu_env:
+        env += run.gpu_env
+        hook = run.gpu_hook or {"path": f"/usr/bin/{GPU_HOOK}", "args": [GPU_HOOK, "prestart"]}
+        hooks = {"hooks": {"prestart": [hook]}}
+    document = example()
+    linux = document.pop("linux")
+    document |= {
+        "process": _process(run, env),
+        "root": {"path": places.ROOTFS, "readonly": run.readonly},
+        "hostname": hostname,
+        "mounts": _mounts(run, document["mounts"]),
+        **hooks,
+        "annotations": dict(run.annotations),
+        "linux": _linux(run, linux),
+    }
+    if run.cdi:
+        run.cdi.put_into(document, run.choices.layers)
+    return document
+
+
+def _process(run: RunOptions, env: list[str]) -> dict[str, Any]:
+    uid, gid, groups = run.user
+    caps = capabilities(run.cap_add, run.cap_drop)
+    held = {"bounding": caps, "effective": caps, "permitted": caps}
+    return {
+        "terminal": run.terminal,
+        "user": {"uid": uid, "gid": gid, "additionalGids": list(groups)},
+        "args": list(run.args),
+        "env": env,
+        "cwd": run.cwd,
+        "capabilities": held,
+        "noNewPrivileges": run.no_new_privileges,
+        **({"apparmorProfile": run.apparmor} if run.apparmor else {}),
+        **({"rlimits": list(run.rlimits)} if run.rlimits else {}),
+    }
+
+
+def capabilities(add: tuple[str, ...], drop: tuple[str, ...]) -> list[str]:
+    """Return docker's default capabilities, changed by --cap-add and --cap-drop.
+
+    Raises UsageError for a name that is no capability.
+    """
+
+    def named(text: str) -> list[str]:
+        name = text.upper()
+        if name == "ALL":
+            return list(NUMBERS)
+        name = name if name.startswith("CAP_") else f"CAP_{name}"
+        if name not in NUMBERS:
+            raise UsageError(f"unknown capability {text!r}", "see capabilities(7)")
+        return [name]
+
+    dropped = {name for text in drop for name in named(text)}
+    kept = [name for name in CAPABILITIES if name not in dropped]
+    return kept + [n for text in add for n in named(text) if n not in kept]
+
+
+def _mounts(run: RunOptions, mounts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if run.host_ipc:
+        mounts = [row for row in mounts if row["destination"] not in IPC_MOUNTS]
+        for path in filter(os.path.isdir, IPC_MOUNTS):
+            _bind(mounts, path, path, ("nosuid", "nodev", "noexec"))
+    if run.host_network:
+        _bind(mounts, "/etc/resolv.conf", "/etc/resolv.conf", ("ro",))
+        _bind(mounts, "/etc/hosts", "/etc/hosts", ("ro",))
+    for source, destination, options in sorted(run.mounts, key=lambda row: row[1].count("/")):
+        if source:
+            _bind(mounts, source, destination, options)
+        else:
+            row = {"destination": destination, "type": "tmpfs", "source": "tmpfs"}
+            mounts.append({**row, "options": list(options)})
+    return mounts
+
+
+def _bind(
+    mounts: list[dict[str, Any]], source: str, destination: str, options: tuple[str, ...]
+) -> None:
+    row = {"destination": destination, "type": "bind", "source": source}
+    mounts.append({**row, "options": ["rbind", "rprivate", *options]})
+
+
+def _linux(run: RunOptions, example: dict[str, Any]) -> dict[str, Any]:
+    shared = {"network"} if run.host_network else set()
+    shared |= {"ipc"} if run.host_ipc else set()
+    linux: dict[str, Any] = {
+        "namespaces": [row for row in example["namespaces"] if row["type"] not in shared],
+        "resources": _resources(run),
+        "maskedPaths": [] if run.unmasked else [*example["maskedPaths"], *revealing()],
+        "readonlyPaths": [] if run.unmasked else example["readonlyPaths"],
+    }
+    if run.seccomp:
+        held = capabilities(run.cap_add, run.cap_drop)
+        linux["seccomp"] = seccomp_file.load(run.seccomp, held)
+    if run.devices:
+        linux["devices"] = list(run.devices)
+    if run.uid_maps:
+        linux["namespaces"].append({"type": "user"})
+        maps = {"uidMappings": run.uid_maps, "gidMappings": run.gid_maps or run.uid_maps}
+        keys = ("containerID", "hostID", "size")
+        for name, rows in maps.items():
+            linux[name] = [dict(zip(keys, row, strict=True)) for row in rows]
+    return linux
+
+
+def revealing(cpus: str = CPUS) -> list[str]:
+    """Return what else a container does not see of /proc and /sys.
+
+    The counters of interrupts, and of how often each CPU was too hot, tell what other containers
+    do (docker's advisory GHSA-6fw5-f8r9-fgfm). `cpus` is sysfs' folder of CPUs; those of a virtual
+    machine mostly have no such counters.
+    """
+    hot = []
+    if os.path.isdir(f"{cpus}/cpu0/thermal_throttle"):
+        hot = [f"{cpus}/{name}/thermal_throttle" for name in sorted(os.listdir(cpus))]
+        hot = [path for path in hot if os.path.isdir(path)]
+    return ["/proc/interrupts", *hot]
+
+
+def _resources(run: RunOptions) -> dict[str, Any]:
+    resources: dict[str, Any] = {"devices": [{"allow": False, "access": "rwm"}]}
+    rows = [(r.kind, r.major, r.minor, r.access) for r in DEFAULT]
+    rows += [(d["type"], d["major"], d["minor"], d["access"]) for d in run.devices]
+    for kind, major, minor, access in rows:
+        rule = {"allow": True, "type": kind, "major": major, "minor": minor, "access": access}
+        resources["devices"].append({k: v for k, v in rule.items() if v is not None})
+    if run.memory:
+        resources["memory"] = {"limit": run.memory}
+    if run.cpus:
+        resources["cpu"] = {"period": 100_000, "quota": round(run.cpus * 100_000)}
+    if run.pids_limit:
+        resources["pids"] = {"limit": run.pids_limit}
+    return resources

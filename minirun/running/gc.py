@@ -1,0 +1,90 @@
+"""What killed commands left behind, for `minirun gc`: orphans, and directories without a container.
+
+All that a container has made is named in its state.json, which is written first. What is collected:
+containers whose creation was cut off, and containers whose supervisor died. What `create` made and
+what has simply stopped stays. What has no record of minirun's is named and left. Abandoned are the
+directories that never got a container's name, or have lost it: core/directories.
+"""
+
+from __future__ import annotations
+
+import os
+
+from minirun.core import endings
+from minirun.core.errors import StateError
+from minirun.core.keeping import places, state
+from minirun.core.keeping import state_file as records
+from minirun.core.keeping.settings import Settings
+from minirun.running import lookup
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+
+def collect(settings: Settings, container_id: str, *, dry: bool) -> str:
+    """Remove one container if it is an orphan; return why, or "". Raises MinirunError, OSError."""
+    directory = f"{settings.root}/{container_id}"
+    if not state.is_id(container_id):
+        raise records.ForeignDirectory(directory, "its name is no container's")
+    try:
+        record = state.load(settings.root, container_id)
+        reason = why_orphan(record)
+        if reason and not dry:
+            endings.destroy(lookup.load(settings, container_id))
+    except StateError:
+        if os.path.lexists(directory):
+            raise
+        return ""  # another command has finished it meanwhile
+    return reason
+
+
+def why_orphan(record: dict[str, Any]) -> str:
+    """Return why a container is to be collected; empty if it is not."""
+    if state.is_alive(record["supervisor"]):
+        return ""
+    if not record["complete"]:
+        return "its creation was cut off"
+    if not record["managed"]:
+        return ""
+    if "exit_status" not in record:
+        return "its supervisor died"
+    return "it was to be removed at its end" if record["auto_remove"] else ""
+
+
+def abandoned(root: str) -> Iterator[str]:
+    """Yield what is in ROOT/.new and belongs to no living process, as .new/PID-TIME.
+
+    Only directories that this module has made: by place, name, owner and content. Raises OSError.
+    """
+    for name in _entries(f"{root}/{places.NEW}") or ():
+        pid, _, moment = name.partition("-")
+        is_own = name.isascii() and pid.isdecimal() and moment.isdecimal()
+        if not is_own or os.path.exists(f"/proc/{pid}"):
+            continue
+        inside = _entries(f"{root}/{places.NEW}/{name}")
+        if inside is not None and all(map(places.is_own_name, inside)):
+            yield f"{places.NEW}/{name}"
+
+
+def remove_abandoned(root: str) -> list[str]:
+    """Remove all that is abandoned; return its names. Raises OSError."""
+    found = list(abandoned(root))
+    if found:
+        from minirun.core.rootfs.tree import remove_tree  # ctypes: 3 ms, and few find any
+    for name in found:
+        remove_tree(f"{root}/{name}")
+    return found
+
+
+def _entries(directory: str) -> list[str] | None:
+    """Return the names in a directory of the caller's own; None if it is anything else."""
+    try:
+        fd = records.open_directory(directory)
+    except (FileNotFoundError, records.ForeignDirectory):
+        return None
+    try:
+        return sorted(os.listdir(fd))
+    finally:
+        os.close(fd)

@@ -1,0 +1,91 @@
+"""What containers need of the store: for `image gc`, which removes the rest, and `system df`.
+
+A container needs its layers from its first record on until it is deleted: one that has ended and
+is kept can be looked into. If a record cannot be read, what it names is not known: then all stays.
+Containers begin and end meanwhile (core/directories). So what has no name yet is read before those
+that have one are listed: it may become one of them, and none is missed.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from minirun.core.errors import ImageError, StateError
+from minirun.core.keeping import jsonlite, places, state
+from minirun.core.keeping import state_file as records
+from minirun.core.keeping.settings import Settings
+from minirun.engines import roots
+from minirun.image.draft import listed
+from minirun.running import lookup, record_fields
+
+
+class InUse(NamedTuple):
+    """What containers have."""
+
+    layers: set[str]
+    """Directories."""
+    images: set[str]
+    """Names."""
+    directories: dict[str, bool]
+    """Of the containers themselves; True for one that has not ended."""
+    damaged: list[str]
+    """Directories whose record cannot be read."""
+
+    def certain(self) -> InUse:
+        """Return this, if every record could be read. Raises ImageError."""
+        if not self.damaged:
+            return self
+        path = self.damaged[0]
+        text = f"{path}: its record is damaged, so which layers it uses is not known"
+        raise ImageError(text, f"minirun delete --force {os.path.basename(path)}, then again")
+
+
+def find(settings: Settings) -> InUse:
+    """Return what the containers of every state root have that uses the store. Raises OSError.
+
+    --root narrows nothing: another root's containers have layers of the same store.
+    """
+    found = InUse(set(), set(), {}, [])
+    everywhere = roots.known(settings._replace(root_is_named=False))
+    for root in dict.fromkeys([*everywhere, f"{settings.store}/{places.CONTAINERS}"]):
+        for directory in listed(f"{root}/{places.NEW}"):
+            if record := _without_a_name(directory):
+                _add(found, record)
+        for directory in [f"{root}/{name}" for name in state.names(root)]:
+            try:
+                _add(found, records.read(directory))
+            except records.DamagedRecord as error:
+                if error.ours:
+                    found.damaged.append(directory)
+            except (StateError, FileNotFoundError):
+                if os.path.isdir(f"{directory}/{places.UPPER}"):
+                    found.damaged.append(directory)  # a container's, without its record
+    return found
+
+
+def _without_a_name(directory: str) -> dict[str, Any] | None:
+    """Return the record in a directory of ROOT/.new; None if there is none, yet or any more.
+
+    It is whole if it is there, but for a loss of power: then its container is no more. Raises
+    OSError.
+    """
+    try:
+        fd = records.open_directory(directory)
+    except (StateError, FileNotFoundError):
+        return None
+    try:
+        record = jsonlite.loads(records.read_file(fd, places.STATE).decode())
+        record_fields.check(record, record["directory"])
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+    finally:
+        os.close(fd)
+    found: dict[str, Any] = record
+    return found
+
+
+def _add(found: InUse, record: dict[str, Any]) -> None:
+    found.layers.update(lookup.choices_of(record).layers)
+    found.images.update(filter(None, [record.get("image")]))
+    found.directories[record["directory"]] = state.is_alive(record["init"])

@@ -1,0 +1,1 @@
+"""Two starts, or two stops of one start: what differs."""

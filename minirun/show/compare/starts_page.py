@@ -1,0 +1,94 @@
+"""Two starts as one page: both drawn, each from its own first moment, and what only one did.
+
+The two may come from machines whose clocks have nothing in common, so each begins at zero.
+"""
+
+import html
+from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
+
+from minirun.knowledge.texts import Phrases, Topic
+from minirun.show.compare import starts
+from minirun.show.compare.starts import StartDifference
+from minirun.show.log.event import Event
+from minirun.show.log.recording import Recording
+from minirun.show.text import event_row
+
+
+class Pair(NamedTuple):
+    """Two starts on one axis, and their differences."""
+
+    recordings: list[Recording]
+    changes: list[StartDifference]
+
+    def section(self, say: Phrases) -> str:
+        """Return the differences as HTML, stage by stage: each entry is a link to its event."""
+        title = html.escape(say("What only one of the two did"))
+        count = starts.same(self.recordings[0], self.recordings[1], self.changes)
+        same = say("{} events are the same in both.", count)
+        names = [
+            f"{mark} {event_row.clean(each.id)}"
+            for mark, each in zip("<>", self.recordings, strict=True)
+        ]
+        said = [
+            f'<h2 id="starts-title">{title}</h2>',
+            f"<p>{html.escape(same)}</p>",
+            _columns(*(f"<b>{html.escape(name)}</b>" for name in names)),
+        ]
+        titles = event_row.stages(observed=any(each.observed for each in self.recordings))
+        told: set[Topic] = set()
+        for (stage, actor), changes in groupby(self.changes, lambda one: (one.stage, one.actor)):
+            what = say(titles[stage]) if stage in titles else say("before stage 1")
+            name = html.escape(f"{stage or ''} {event_row.clean(actor)}: {what}".strip())
+            rows = (
+                _columns(*(self._rows(n, events, say.language, told) for n, events in one.sides))
+                for one in changes
+            )
+            said.append(f'<h3>{name}</h3><div class="changes">{"".join(rows)}</div>')
+        inside = "".join(said)
+        return f'<section id="starts" aria-labelledby="starts-title">{inside}</section>'
+
+    def only(self) -> list[list[int]]:
+        """Return, for each of the two, the numbers of the events that only it has."""
+        return [sorted(self._place(n, event) for event in self._own(n)) for n in (0, 1)]
+
+    def _own(self, number: int) -> list[Event]:
+        found = [change.second if number else change.first for change in self.changes]
+        return [event for events in found for event in events]
+
+    def _place(self, number: int, event: Event) -> int:
+        events = self.recordings[number].events
+        return next(at for at, each in enumerate(events) if each is event)
+
+    def _rows(self, number: int, events: list[Event], language: str, told: set[Topic]) -> str:
+        rows = []
+        for topic, each in starts.by_reason(events, self.recordings[number], language):
+            rows += [self._row(number, event) for event in each]
+            if topic and topic not in told:
+                told.add(topic)
+                said = html.escape(f"{topic.title}. {topic.here}", quote=False)
+                source = html.escape(topic.man, quote=False)
+                rows.append(f'<li class="why">{said} <small>{source}</small></li>')
+        return f"<ul>{''.join(rows)}</ul>"
+
+    def _row(self, number: int, event: Event) -> str:
+        link = f"#event-{number}-{self._place(number, event)}"
+        said = html.escape(f"{'<>'[number]} {event_row.clean(starts.line(event))}")
+        return f'<li><a href="{link}">{said}</a></li>'
+
+
+def _columns(left: str, right: str) -> str:
+    return f'<div class="columns"><div>{left}</div><div>{right}</div></div>'
+
+
+def pair(first: Recording, second: Recording) -> Pair:
+    """Return two starts as a page shows them."""
+    both = [_from_zero(first), _from_zero(second)]
+    return Pair(both, starts.compare(*both))
+
+
+def _from_zero(found: Recording) -> Recording:
+    """Return a recording whose clock begins with its first event, and stands still at gates."""
+    own = found.unheld
+    return replace(own, events=[event._replace(t=event.t - own.start) for event in own.events])

@@ -1,0 +1,278 @@
+"""A recording as a still picture: Figure 3 with the true times, as one SVG without any script.
+
+One lane for each actor; a band for each stage, with its number and name above it; a bar for each
+system call, as long as it took; an arrow for init's birth, and for each message through a FIFO.
+Everything is drawn in the colour of the text around it, so that it reads on light and dark paper,
+and in black and white: shapes and words carry the meaning. Notebooks show it, and the HTML page
+prints it.
+"""
+
+import html
+from collections.abc import Callable, Iterator
+
+from minirun.show.figures import labels
+from minirun.show.figures.axis import Axis, began
+from minirun.show.log.event import Event
+from minirun.show.log.order import OPENED
+from minirun.show.log.recording import FifoMessage, Recording, Stage, unheld
+from minirun.show.text.event_row import clean, duration, is_named, weight
+
+ACTORS = ("runtime", "init", "hook", "cli")
+"""The order of the lanes, from top to bottom; only those that acted are drawn."""
+
+WIDTH = 960
+_LEFT, _RIGHT, _TOP = 64, 14, 22
+_LANE, _BAND, _HEAD = 58, 24, 22
+"""Heights: a lane with its gap, the band in it, and the line of names above the band."""
+_ROWS, _ROW = 3, 15
+_GUTTER = _ROWS * _ROW
+"""Room below the first lane for the names of messages, in rows."""
+_LETTER, _CAPITAL = 6.3, 7.6
+"""How wide letters of the names of stages, and of messages, may be."""
+_DIGIT = 19
+"""Room for the number of a stage, in its circle."""
+_BOLD = 'font-weight="700"'
+_FAINT = ".18"
+"""How faint what comes later is."""
+_WEIGHTS = {
+    "bold": 'stroke-width="2"',
+    "dim": 'opacity=".6" stroke-width=".7"',
+    "": 'stroke-width="1"',
+}
+
+
+def lanes(recording: Recording) -> list[str]:
+    """Return the recording's actors in the order of their lanes; strangers come last."""
+    there = recording.actors
+    return [a for a in ACTORS if a in there] + [a for a in there if a not in ACTORS]
+
+
+def svg(recording: Recording, axis: Axis | None = None) -> str:
+    """Return the picture of `recording`; on an axis that it shares with others, if one is given."""
+    shown = recording if axis else recording.unheld
+    return _Picture(shown, axis or Axis([shown])).draw()
+
+
+_STANDALONE = (
+    "svg{color:#1e2226;background:#fdfcf9}"
+    "@media (prefers-color-scheme:dark){svg{color:#e6e3db;background:#17191c}}"
+)
+"""Where no page around it gives a colour: as the HTML page has them."""
+
+
+def document(recordings: list[Recording], upto: int = 0) -> str:
+    """Return the pictures of `recordings`, on one axis, as one SVG file: light and dark.
+
+    `upto`: what comes after this stage is faint; 0 for none.
+    """
+    recordings = unheld(recordings)
+    axis = Axis(recordings)
+    pictures = [_Picture(recording, axis, upto) for recording in recordings]
+    parts, top = [], 0
+    for picture in pictures:
+        name = "" if len(pictures) == 1 else words(0, 11, clean(picture.recording.id)[:9], _BOLD)
+        parts.append(f'<g transform="translate(0 {top})">{name}{picture.body()}</g>')
+        top += picture.height
+    return sheet(" ".join(map(label, recordings)), top, "".join(parts))
+
+
+def sheet(title: str, height: float, body: str, width: float = WIDTH) -> str:
+    """Return an SVG file with a picture. `title`: for those who cannot see it."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -8 {width + 24} {height + 16}" '
+        'role="img" aria-labelledby="title" fill="currentColor" stroke="none" '
+        'font-family="system-ui, sans-serif" font-size="12">'
+        f'<title id="title">{html.escape(title)}</title><style>{_STANDALONE}</style>{body}</svg>\n'
+    )
+
+
+def label(recording: Recording) -> str:
+    """Return the picture's name, for those who cannot see it."""
+    what = f"The making of container {clean(recording.id)}: "
+    what += "; ".join(
+        f"stage {s.number}, {clean(s.actor)}, {clean(s.name)}, {took(recording, s)}"
+        for s in recording.stages
+    )
+    return what + (". The GPUs are SIMULATED." if recording.simulated else ".")
+
+
+def took(recording: Recording, stage: Stage, say: Callable[..., str] = str.format) -> str:
+    """Return how long a stage took without gates: 6.4ms, "failed after 6.4ms", "not ended".
+
+    `say` translates a phrase, as minirun.knowledge.texts.Phrases does.
+    """
+    if stage.end is None:
+        return say("not ended")
+    ends = [e for e in recording.events if e.kind == "end" and e.stage == stage.number]
+    length = duration(recording.worked(ends[-1]))
+    return say("failed after {}", length) if stage.error else length
+
+
+class _Picture:
+    """The pieces of one picture."""
+
+    def __init__(self, recording: Recording, axis: Axis, upto: int = 0) -> None:
+        self.recording = recording
+        self.axis = axis
+        ends = [s.end or recording.end for s in recording.stages if s.number == upto]
+        self.known = max(ends, default=recording.end)
+        doers = {e.actor for e in recording.events if e.name not in ("snapshot", OPENED)}
+        self.lanes = [actor for actor in lanes(recording) if actor in doers]
+        gutter = _GUTTER if recording.arrows else 0
+        self.tops = {
+            actor: _TOP + index * _LANE + _HEAD + (gutter if index else 0)
+            for index, actor in enumerate(self.lanes)
+        }
+        self.height = _TOP + len(self.lanes) * _LANE + (gutter if len(self.lanes) > 1 else 0)
+
+    def x(self, t: int) -> float:
+        return round(_LEFT + self.axis.place(t) * (WIDTH - _LEFT - _RIGHT), 1)
+
+    def body(self) -> str:
+        """Return the shapes, without the element around them."""
+        return "".join((*self._ground(), *self._bands(), *self._marks(), *self._arrows()))
+
+    def draw(self) -> str:
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" '
+            f'role="img" aria-label="{html.escape(label(self.recording))}" '
+            'fill="currentColor" stroke="none" font-family="system-ui, sans-serif" '
+            'font-size="12" width="100%">' + self.body() + "</svg>"
+        )
+
+    def _ground(self) -> Iterator[str]:
+        """Time, breaks, and each lane's name and line."""
+        for tick in self.axis.ticks(WIDTH - _LEFT - _RIGHT):
+            x = self.x(self.axis.start + tick.t)
+            yield f'<path d="M{x} 16V{self.height}" stroke="currentColor" stroke-opacity=".12"/>'
+            yield words(x, 11, tick.label, 'text-anchor="middle" font-size="11" opacity=".75"')
+        for begin, end in self.axis.breaks:
+            middle = round((self.x(begin) + self.x(end)) / 2, 1)
+            zigzag = f"M{middle} 16" + "l4 5l-8 6l4 5" * (self.height // 16 - 1)
+            yield f'<path d="{zigzag}" fill="none" stroke="currentColor" stroke-opacity=".35"/>'
+            length = f"… {duration(end - begin)} …"
+            yield words(middle, 11, length, 'text-anchor="middle" font-size="11"')
+        for actor, top in self.tops.items():
+            middle = top + _BAND / 2
+            yield words(0, middle + 4, clean(actor)[:9], 'font-weight="600"')
+            times = [e.t for e in self.recording.events if e.actor == actor]
+            yield (
+                f'<path d="M{self.x(min(times))} {middle}H{self.x(max(times))}" '
+                'stroke="currentColor" stroke-opacity=".45" stroke-dasharray="1 4"/>'
+            )
+
+    def _bands(self) -> Iterator[str]:
+        stages = self.recording.stages
+        heads: dict[str, float] = {}
+        for stage in sorted(stages, key=lambda stage: stage.begin):
+            top = self.tops[stage.actor]
+            x, end = self.x(stage.begin), self.x(stage.end or self.recording.end)
+            later = [s.begin for s in stages if s.actor == stage.actor and s.begin > stage.begin]
+            head = max(x, heads.get(stage.actor, x))
+            heads[stage.actor] = head + _DIGIT
+            room = (self.x(min(later)) if later else WIDTH) - head - 26
+            name = f"{clean(stage.name)} · {took(self.recording, stage)}"
+            shapes = (
+                f'<rect x="{x}" y="{top}" width="{max(2, round(end - x, 1))}" height="{_BAND}" '
+                'rx="3" fill-opacity=".1" stroke="currentColor" stroke-opacity=".5"/>'
+                f'<circle cx="{head + 8}" cy="{top - 11}" r="8" fill="none" stroke="currentColor"/>'
+            )
+            shapes += words(
+                head + 8, top - 7, str(stage.number), 'text-anchor="middle" font-size="11"'
+            )
+            yield self._in_time(stage.begin, shapes + words(head + 21, top - 7, _cut(name, room)))
+
+    def _marks(self) -> Iterator[str]:
+        """All bars of a lane in one path; what failed, executed or noted has a shape of its own."""
+        for actor, top in self.tops.items():
+            mine = [e for e in self.recording.events if e.actor == actor]
+            calls = [e for e in mine if e.kind == "syscall"]
+            for some in (
+                [e for e in calls if e.t <= self.known],
+                [e for e in calls if e.t > self.known],
+            ):
+                bars = "".join(self._bar(event, top + 4) for event in some)
+                if bars:
+                    yield self._in_time(some[0].t, f'<path d="{bars}" fill-opacity=".8"/>')
+            for event in mine:
+                yield self._in_time(event.t, self._mark(event, top))
+
+    def _mark(self, event: Event, top: float) -> str:
+        """Return the shape of an event that has one."""
+        x = self.x(event.t)
+        if event.failed:
+            return words(x, top + _BAND + 10, "✕", 'text-anchor="middle" font-weight="700"')
+        if event.kind == "exec":
+            return f'<path d="M{x} {top + 3}l11 9l-11 9z"/>'
+        if event.kind == "note":
+            place = f'cx="{x}" cy="{top + _BAND + 5}"'
+            return f'<circle {place} r="2.5" fill="none" stroke="currentColor"/>'
+        return ""
+
+    def _in_time(self, t: int, shapes: str) -> str:
+        """Return the shapes; faint if they belong to what is not known yet."""
+        return f'<g opacity="{_FAINT}">{shapes}</g>' if shapes and t > self.known else shapes
+
+    def _bar(self, event: Event, y: float) -> str:
+        end = self.x(event.t)
+        x = self.x(event.t - began(event))
+        return f"M{x} {y}h{max(1.2, round(end - x, 1))}v16H{x}z"
+
+    def _arrows(self) -> Iterator[str]:
+        """Init's birth and the messages, with the names of those that Figure 3 names."""
+        order = list(self.tops)
+        known = [m for m in self.recording.arrows if {m.sender, m.receiver} <= set(order)]
+        drawn = []
+        for message in known:
+            start, end = order.index(message.sender), order.index(message.receiver)
+            wide = len(clean(message.name)) * _CAPITAL if is_named(message.name) else 0
+            lanes_of = (min(start, end), max(start, end))
+            drawn.append(labels.Arrow(self.x(message.t), *lanes_of, wide, end < start))
+        bold = [at for at, message in enumerate(known) if weight(message.name) == "bold"]
+        placed = labels.place(drawn, bold, _ROWS, (_LEFT - 8, WIDTH))
+        holes: dict[int, list[float]] = {at: [] for at in range(len(known))}
+        for own, label in placed.items():
+            for at in labels.crossed(label, own, drawn):
+                holes[at].append(self._baseline(label))
+        for at, (message, arrow) in enumerate(zip(known, drawn, strict=True)):
+            yield self._in_time(message.t, self._arrow(message, arrow.x, sorted(holes[at])))
+        for at, label in placed.items():
+            side = "" if label.follows else 'text-anchor="end" '
+            x = drawn[at].x + (5 if label.follows else -5)
+            said = words(x, self._baseline(label), clean(known[at].name), side + 'font-size="11"')
+            yield self._in_time(known[at].t, said)
+
+    def _baseline(self, label: labels.Label) -> float:
+        below = 12 if label.lane else 20  # the heads of arrows
+        return list(self.tops.values())[label.lane] + _BAND + below + label.row * _ROW
+
+    def _arrow(self, message: FifoMessage, x: float, holes: list[float]) -> str:
+        """An arrow; pale if it crosses the line of names above the lower lane's band.
+
+        `holes`: the baselines of names of other arrows, where it is interrupted.
+        """
+        start, end = self.tops[message.sender], self.tops[message.receiver]
+        down = end > start
+        upper, lower = min(start, end) + _BAND, max(start, end)
+        tip, back = (lower, -7) if down else (upper, 7)
+        tops = [upper, *(at + 4 for at in holes)]
+        ends = [*(at - 11 for at in holes), lower - _HEAD]
+        shaft = "".join(f"M{x} {a}V{b}" for a, b in zip(tops, ends, strict=True) if b > a)
+        return (
+            f"<g {_WEIGHTS[weight(message.name)]}>"
+            f'<path d="{shaft}" stroke="currentColor"/>'
+            f'<path d="M{x} {lower - _HEAD}V{lower}" stroke="currentColor" stroke-opacity=".4"/>'
+            f'<path d="M{x} {tip}l-3.5 {back}h7z"/></g>'
+        )
+
+
+def words(x: float, y: float, said: str, more: str = "") -> str:
+    """Return a text, at its left end or where `more` anchors it."""
+    return f'<text x="{round(x, 1)}" y="{y}" {more}>{html.escape(said)}</text>'
+
+
+def _cut(said: str, room: float) -> str:
+    letters = int(room / _LETTER)
+    if len(said) <= letters:
+        return said
+    return said[: letters - 1] + "…" if letters > 1 else ""
