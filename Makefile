@@ -82,7 +82,7 @@ tested: setup .venv/.tested
 	@touch $@ .venv/.lab .venv/.site
 
 launcher: .venv/.ready
-	@$(PYTHON) -m compileall -q minirun
+	@$(PYTHON) -m compileall -q minirun rootfs-tools/rootfs_tools
 	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)
 
 demo: setup

@@ -37,8 +37,9 @@ from minirun.core.keeping.places import HISTORY, NEW, ROOT
 from minirun.core.keeping.places import STORE as DEFAULT_STORE
 from minirun.engines import roots
 from minirun.fast import launcher
-from minirun.image import catalogue
+from minirun.image import store
 from required import skip
+from rootfs_tools import catalogue
 
 # grpcio, once used, would start its threads anew in each fork: what is forked here calls setns(2).
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
@@ -262,7 +263,7 @@ def _links() -> set[str]:
 
 def _images() -> set[str]:
     """The images that are not what was stored: no container, and no test, may write into them."""
-    names = [f"{row['name']}:{row['tag']}" for row in catalogue.list_images(STORE)]
+    names = [f"{row['name']}:{row['tag']}" for row in store.list_images(STORE)]
     faults = {name: catalogue.verify(STORE, name) for name in names}
     return {f"{name} {fault}" for name, fault in faults.items() if fault}
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from minirun.core.errors import ImageError
-from minirun.image.recipe import aptsources
-from minirun.image.recipe.bootstrap import os_release
 from required import skip
+from rootfs_tools.recipe import aptsources
+from rootfs_tools.recipe.bootstrap import os_release
 
 
 class Archive:

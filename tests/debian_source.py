@@ -5,7 +5,7 @@ import platform
 import subprocess
 from pathlib import Path
 
-from minirun.image.recipe import aptsources
+from rootfs_tools.recipe import aptsources
 
 
 def fetch(archive: str, sha256: str, folder: Path) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from minirun.image import catalogue
+from rootfs_tools import catalogue
 
 STORE = os.environ.get("MINIRUN_STORE", "/var/lib/minirun")
 

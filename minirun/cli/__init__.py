@@ -19,39 +19,39 @@ if TYPE_CHECKING:
     from typing import Any
 
 MODULES = {
-    "cli.docker.run": "run",
-    "cli.docker.exec": "exec",
-    "cli.docker.containers": "ps logs events",
-    "cli.docker.stop": "stop rm",
-    "cli.runc.create": "create",
-    "cli.runc.control": "start kill delete pause resume",
-    "cli.runc.state": "state list features",
-    "cli.runc.update": "update",
-    "cli.runc.checkpoint": "checkpoint restore",
-    "cli.runc.spec": "spec",
-    "cli.look.timeline": "timeline replay diff",
-    "cli.look.inspect": "inspect",
-    "cli.look.explain": "explain",
-    "cli.look.gpu": "gpu",
-    "cli.look.lab": "lab",
-    "cli.look.observe": "observe",
-    "cli.care": "gc doctor teach",
-    "cli.help": "help",
-    "cli.images": "images import",
-    "cli.image": "image load",
-    "cli.save": "save tag rmi",
-    "cli.pull": "pull",
-    "cli.push": "push",
-    "cli.login": "login logout",
-    "cli.build": "build",
-    "cli.history": "history",
-    "cli.export": "export",
-    "cli.system": "system",
-    "cli.nvidia.container_cli": "nvidia-container-cli nvidia-container-runtime-hook",
-    "cli.nvidia.ctk": "nvidia-ctk nvidia-cdi-hook",
-    "gpu.nvidia.runtime.wrapper": "nvidia-container-runtime",
+    "minirun.cli.docker.run": "run",
+    "minirun.cli.docker.exec": "exec",
+    "minirun.cli.docker.containers": "ps logs events",
+    "minirun.cli.docker.stop": "stop rm",
+    "minirun.cli.runc.create": "create",
+    "minirun.cli.runc.control": "start kill delete pause resume",
+    "minirun.cli.runc.state": "state list features",
+    "minirun.cli.runc.update": "update",
+    "minirun.cli.runc.checkpoint": "checkpoint restore",
+    "minirun.cli.runc.spec": "spec",
+    "minirun.cli.look.timeline": "timeline replay diff",
+    "minirun.cli.look.inspect": "inspect",
+    "minirun.cli.look.explain": "explain",
+    "minirun.cli.look.gpu": "gpu",
+    "minirun.cli.look.lab": "lab",
+    "minirun.cli.look.observe": "observe",
+    "minirun.cli.care": "gc doctor teach",
+    "minirun.cli.help": "help",
+    "rootfs_tools.cli.images": "images import",
+    "rootfs_tools.cli.image": "image load",
+    "rootfs_tools.cli.save": "save tag rmi",
+    "rootfs_tools.cli.pull": "pull",
+    "rootfs_tools.cli.push": "push",
+    "rootfs_tools.cli.login": "login logout",
+    "rootfs_tools.cli.build": "build",
+    "rootfs_tools.cli.history": "history",
+    "rootfs_tools.cli.export": "export",
+    "rootfs_tools.cli.system": "system",
+    "minirun.cli.nvidia.container_cli": "nvidia-container-cli nvidia-container-runtime-hook",
+    "minirun.cli.nvidia.ctk": "nvidia-ctk nvidia-cdi-hook",
+    "minirun.gpu.nvidia.runtime.wrapper": "nvidia-container-runtime",
 }
-"""Module of minirun → its commands. It has `main_NAME(args, settings)` for each, with _ for -, or
+"""Module → its commands. It has `main_NAME(args, settings)` for each, with _ for -, or
 `main(args, settings)`: both return the exit status."""
 COMMANDS = {name: module for module, names in MODULES.items() for name in names.split()}
 RUNC = frozenset(
@@ -96,19 +96,24 @@ def main(argv: list[str] | None = None) -> int:
         try:
             options = GlobalFlags(words)
             if options.version:
-                return int(part("cli.runc.state", "version")())
+                return int(part("minirun.cli.runc.state", "version")())
             if not options.args:
                 raise HelpAsked(options)
             settings = _settings(options)
             return _dispatch(options.args[0], options.args[1:], settings)
         except HelpAsked as asked:
-            return int(part("cli.help", "answer")(asked))
+            return int(part("minirun.cli.help", "answer")(asked))
     except MinirunError as error:
         return report(error, settings)
     except OSError as error:
         if error.errno == 32:  # EPIPE: the reader of our output has gone
             return 141
         return report(from_os(error), settings)
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.partition(".")[0] != "rootfs_tools":
+            raise
+        hint = "pip install . in the clone, or PYTHONPATH=rootfs-tools"
+        return report(MinirunError("what handles images is not installed", hint), settings)
     except KeyboardInterrupt as signal:  # see minirun.common.interrupts
         return 128 + int(signal.args[0] if signal.args else 2)
 
@@ -166,8 +171,8 @@ def entry_of(name: str, table: dict[str, str]) -> Callable[[list[str], Settings]
 
 
 def part(module: str, name: str) -> Any:
-    """Return what a module of minirun has by that name; import it now: few command lines do."""
-    return getattr(__import__(f"minirun.{module}", fromlist=[name]), name)
+    """Return what a module has by that name; import it now: few command lines do."""
+    return getattr(__import__(module, fromlist=[name]), name)
 
 
 def _settings(flags: GlobalFlags) -> Settings:
@@ -175,7 +180,7 @@ def _settings(flags: GlobalFlags) -> Settings:
     root = flags.root or os.environ.get("MINIRUN_ROOT") or (store and f"{store}/{CONTAINERS}")
     if not (store and root):
         is_root = sys.platform != "linux" or not unprivileged()
-        usual = (STORE, ROOT) if is_root else part("engines.rootless", "places")()
+        usual = (STORE, ROOT) if is_root else part("minirun.engines.rootless", "places")()
         store, root = store or usual[0], root or usual[1]
     flags.check("cgroup", "auto", "v1", "v2")
     flags.check("log_format", "text", "json")

@@ -25,7 +25,7 @@ from minirun.core.keeping.visible import say, warn
 from minirun.doctor.attempts import AbilityReport, examine, sweep
 from minirun.doctor.rootless import for_user
 from minirun.doctor.table import ABILITIES, EITHER
-from minirun.image import gc
+from minirun.image import workshop
 from minirun.running import gc as orphans
 from minirun.show.text.event_row import wrap
 
@@ -76,7 +76,7 @@ def main_gc(args: list[str], settings: Settings) -> int:
     flags = Gc(args)
     flags.none()
     if not flags.dry_run:
-        for path in gc.sweep(settings.store):
+        for path in workshop.call("sweep")(settings.store):
             _show_removed(path, "an image that was never finished", dry=False)
         for name in sweep(settings.root) if os.path.isdir(settings.root) else ():
             _show_removed(name, "its doctor died", dry=False)

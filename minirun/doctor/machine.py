@@ -16,7 +16,7 @@ from minirun.gpu.asked.request import DEFAULT_CAPABILITIES, NvidiaRequest
 from minirun.gpu.cdi import registry, stale
 from minirun.gpu.inventory import Notice
 from minirun.gpu.nvidia.cli import warn
-from minirun.image import catalogue
+from minirun.image import store
 
 LEAST_FREE = 256 << 20
 """Bytes that a first run may need: an image, a container's changes, its log."""
@@ -64,7 +64,7 @@ def disk(place: Workplace) -> str:
 
 def images(place: Workplace) -> str:
     """At least one image in the store."""
-    found = [f"{image['name']}:{image['tag']}" for image in catalogue.list_images(place.store)]
+    found = [f"{image['name']}:{image['tag']}" for image in store.list_images(place.store)]
     if not found:
         raise Lacking(f"none in {place.store}")
     return ", ".join(found)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
+from sysconfig import get_path
 
 from minirun.fast import DIGITS
 
@@ -13,13 +16,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.fast import Entry
 
+PACKAGES = ("minirun", "rootfs_tools")
 SUFFIX = ".code"
 """Of the file beside the launcher."""
 TEXT = """#!{python} -IS
 import gc
 gc.disable()  # a collection writes to every object, so that each page is copied after clone
 import sys
-sys.path[:0] = [{source!r}, {packages!r}]
+sys.path[:0] = {places!r}
 try:
     from minirun.fast import CodeFile
     sys.meta_path.insert(0, CodeFile(__file__ + {suffix!r}))
@@ -36,25 +40,24 @@ start()
 
 def install(path: str) -> None:
     """Write the launcher to `path`, and its file of code beside it. Raises OSError."""
-    import sysconfig
-
-    source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    _write(path + SUFFIX, compile_all(source, "minirun"), 0o644)
-    text = TEXT.format(
-        python=os.path.realpath(sys.executable), source=source,
-        packages=sysconfig.get_path("platlib"), suffix=SUFFIX,
-    )  # fmt: skip
+    specs = filter(None, map(find_spec, PACKAGES))
+    folders = [Path(each.origin).parent for each in specs if each.origin]
+    _write(path + SUFFIX, compile_all(folders), 0o644)
+    places = dict.fromkeys([*(str(each.parent) for each in folders), get_path("platlib")])
+    python = os.path.realpath(sys.executable)
+    text = TEXT.format(python=python, places=list(places), suffix=SUFFIX)
     _write(path, text.encode(), 0o755)
 
 
-def compile_all(top: str, package: str) -> bytes:
-    """Return the file of code of a package in the directory `top` (minirun.fast)."""
+def compile_all(packages: Iterable[Path]) -> bytes:
+    """Return the file of code of packages, each named by its directory (minirun.fast)."""
     index: dict[str, Entry] = {}
     body = b""
-    for path in Path(top, package).rglob("*.py"):
+    for package, path in ((each, path) for each in packages for path in each.rglob("*.py")):
         status = path.stat()
         code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True, optimize=2)
-        module = ".".join(path.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        module = ".".join(parts).removesuffix(".__init__")
         is_package = path.name == "__init__.py"
         data = marshal.dumps(code)
         index[module] = (

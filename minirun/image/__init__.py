@@ -8,7 +8,7 @@ A name is `ubuntu`, `registry.example/team/app:1.2` or `debian@sha256:…`. The 
 the distribution project's reference package, which docker, podman and containerd share: a first
 part with a dot, a colon or a capital, or `localhost`, is a registry; without one it is docker.io,
 whose one-word names belong to `library/`; without tag and digest the tag is `latest`. Whether a
-name is spelt right is asked of minirun.image.grammar, where one is given to an image; a look-up
+name is spelt right is asked of rootfs_tools.grammar, where one is given to an image; a look-up
 needs no such check.
 """
 

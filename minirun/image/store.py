@@ -7,7 +7,7 @@
     STORE/layers/HEX/fs/         a layer of an image from elsewhere; images share it
     STORE/blobs/                 the archives and documents that it was made of: image/blobs
 
-An image is put here with one rename (minirun.image.catalogue, minirun.image.take), so whatever has
+An image is put here with one rename (rootfs_tools.catalogue, rootfs_tools.take), so whatever has
 a name is complete. In image.json a layer is layers/N, or sha256:HEX for one that is shared.
 """
 
@@ -79,6 +79,16 @@ class Image(Record):
     """What it declares beside that, by the names in DECLARED; only what it has."""
 
 
+class LayerOrigin(Record):
+    """One layer of a container, as inspect shows it."""
+
+    path: str
+    size: int
+    """Bytes of its files; 0 if the layer is gone."""
+    created_by: str
+    """Empty if it is not known: the image has been removed or replaced."""
+
+
 def images_dir(store: str) -> str:
     """Return the directory that the images of `store` lie in."""
     return f"{os.path.abspath(store)}/{places.IMAGES}"
@@ -132,6 +142,22 @@ def read_details(path: str) -> ImageDetails:
     if wrong:
         raise _broken(path, f"image.json: {wrong} is of the wrong type")
     return checked
+
+
+def list_images(store: str) -> list[ImageDetails]:
+    """Return image.json of every image, by name; a broken one has only `name`, `tag`, `broken`."""
+    found: list[ImageDetails] = []
+    try:
+        names = os.listdir(images_dir(store))
+    except FileNotFoundError:
+        return found
+    for name in sorted(name for name in names if not name.startswith(".")):
+        try:
+            found.append(read_details(os.path.join(images_dir(store), name)))
+        except (ImageError, FileNotFoundError) as error:
+            stem, _, tag = name.partition("@")
+            found.append({"name": stem, "tag": tag or "latest", "broken": str(error)})
+    return found
 
 
 _KEYS = {

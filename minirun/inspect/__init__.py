@@ -11,7 +11,8 @@ from minirun.cgroups.rules import DeviceRule
 from minirun.core.container import Container
 from minirun.core.errors import StateError
 from minirun.core.keeping import state
-from minirun.image.history import LayerOrigin, origins
+from minirun.image import workshop
+from minirun.image.store import LayerOrigin
 from minirun.inspect import limits, mounts, past, processes
 from minirun.inspect import wanted as asked
 from minirun.inspect.document import Anatomy
@@ -50,7 +51,8 @@ def anatomy(container: Container) -> Anatomy:
 
 def _layers(container: Container) -> list[LayerOrigin]:
     image, layers = container.record.get("image") or "", container.config.layers
-    return origins(container.settings.store, image, layers)
+    found: list[LayerOrigin] = workshop.call("origins")(container.settings.store, image, layers)
+    return found
 
 
 def _ask_kernel(container: Container, document: Anatomy) -> None:

@@ -190,7 +190,7 @@ class Anatomy(TypedDict):
     """True if the container runs, and the kernel was asked."""
     image: str | None
     layers: list[dict[str, Any]]
-    """Lowest first, as minirun.image.history.LayerOrigin has them; empty without an overlay."""
+    """Lowest first, as minirun.image.store.LayerOrigin has them; empty without an overlay."""
     declared: dict[str, Any]
     """What its image declares beside files: volumes, stop_signal, labels, healthcheck."""
     args: list[str] | None

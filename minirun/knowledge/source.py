@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import minirun
@@ -22,6 +23,7 @@ WARNING, REMARK, REASON = "warning", "remark", "reason"
 GAP = "{…}"
 """What stands in a text for a part that only the event itself knows."""
 _SOURCE = Path(minirun.__file__).parent
+_WORKSHOP = "rootfs_tools"
 _BASE, _REASON = "MinirunError", "ValueError"
 _MOST = 16
 """Texts that one expression may become; of more, the first."""
@@ -37,7 +39,7 @@ class MessageSource:
     kind: str
     """The error's class, or one of the words above."""
     module: str
-    """Where: "image/registry/errors"."""
+    """Where: "core/gates", "rootfs_tools/registry/errors"."""
     function: str
     texts: tuple[str, ...]
     """What it may say; none if it only passes on what another place, or program, has said."""
@@ -47,15 +49,27 @@ class MessageSource:
 @cache
 def said() -> tuple[MessageSource, ...]:
     """Return every such place, in the order of the files."""
-    sources = {path: path.read_text(encoding="utf-8") for path in sorted(_SOURCE.rglob("*.py"))}
+    sources = {
+        path.relative_to(place).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+        for folder, place in _folders()
+        for path in sorted(folder.rglob("*.py"))
+    }
     classes = _classes(sources.values())
     words = re.compile(rf"\b(?:{'|'.join(sorted(classes))}|visible)\b")
     found: list[MessageSource] = []
-    for path, source in sources.items():
+    for module, source in sources.items():
         if words.search(source):
-            module = path.relative_to(_SOURCE).with_suffix("").as_posix()
             found += _in_module(ast.parse(source), module, classes)
     return tuple(found)
+
+
+def _folders() -> Iterator[tuple[Path, Path]]:
+    """Yield the folder of each package, and what its modules' names are relative to."""
+    yield _SOURCE, _SOURCE
+    workshop = find_spec(_WORKSHOP)
+    if workshop and workshop.origin:
+        folder = Path(workshop.origin).parent
+        yield folder, folder.parent
 
 
 def _classes(sources: Iterable[str]) -> dict[str, str]:

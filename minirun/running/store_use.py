@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from minirun.core.errors import ImageError, StateError
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping import state_file as records
+from minirun.core.keeping.directories import listed
 from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
-from minirun.image.draft import listed
 from minirun.running import lookup, record_fields
 
 

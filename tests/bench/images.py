@@ -20,10 +20,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from image.layouts import LayoutFolder
-from image.registry import real
+from tests.rootfs_tools.layouts import LayoutFolder  # noqa: E402
+from tests.rootfs_tools.registry import real  # noqa: E402
 
 TOP = "/usr/share"
 PLAIN, TRUSTED = "--dest-tls-verify=false", "--src-tls-verify=false"

@@ -22,7 +22,7 @@ from typing import Any
 
 from minirun.core.keeping.places import STORE as DEFAULT_STORE
 from minirun.fast import launcher
-from minirun.image import catalogue
+from rootfs_tools import catalogue
 
 STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
 

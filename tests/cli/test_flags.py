@@ -14,13 +14,13 @@ from minirun.cli.docker.run import Run as Run_
 from minirun.cli.docker.run_options import PIDS_LIMIT
 from minirun.cli.docker.stop import StopFlags
 from minirun.cli.flags import Flags, HelpAsked, flag
-from minirun.cli.images import Images
 from minirun.cli.look import gpu
 from minirun.cli.nvidia import ctk
 from minirun.core.errors import UsageError
 from minirun.core.keeping.places import ROOT, STORE
 from minirun.gpu.share import timeslice
-from minirun.image import recipe
+from rootfs_tools import recipe
+from rootfs_tools.cli.images import Images
 
 
 class Run(Flags):

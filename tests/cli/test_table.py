@@ -162,8 +162,8 @@ def spy(event, args):
         os.write(spied, (args[0] + "\\n").encode())
 sys.addaudithook(spy)
 before = set(sys.modules)
-sys.path[:0] = sys.argv[2:4]
-del sys.argv[1:4]
+sys.path[:0] = sys.argv[2:5]
+del sys.argv[1:5]
 from minirun import cli
 code = cli.main()
 os.write(spied, "".join(name + "\\n" for name in set(sys.modules) - before).encode())
@@ -173,12 +173,29 @@ os._exit(code)
 the audit hook of an interpreter goes along with fork and clone."""
 
 
+def test_without_the_workshop(tmp_path: Path) -> None:
+    """A container of a local image needs nothing of it; a command for images says what to do."""
+    code = "import sys; sys.path[:0] = [sys.argv.pop(1)]; "
+    code += "from minirun import cli; sys.exit(cli.main())"
+    argv = [os.path.realpath(sys.executable), "-IS", "-c", code, str(SOURCE.parent)]
+    argv += ["--root", str(tmp_path), "--store", STORE]
+    done = subprocess.run([*argv, "images"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr == (
+        "minirun: what handles images is not installed "
+        "(pip install . in the clone, or PYTHONPATH=rootfs-tools)\n"
+    )
+    run = [*argv, "run", "--rm", "busybox", "echo", "hello"]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+
+
 def imports(program: Program, tmp_path: Path, *args: str) -> set[str]:
     """Run a command line in a bare interpreter; return the names of all modules imported."""
     spied = tmp_path / "imports"
     packages = str(Path(sys.prefix, "lib", f"python3.{sys.version_info.minor}", "site-packages"))
     argv = [os.path.realpath(sys.executable), "-IS", "-c", SPY]
-    argv += [str(spied), str(SOURCE.parent), packages]
+    argv += [str(spied), str(SOURCE.parent), str(SOURCE.parent / "rootfs-tools"), packages]
     argv += ["--root", str(program.root), "--store", STORE, *args]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -270,7 +287,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 OWN_CALLS = {
     "cgroups/bpf.py", "gpu/nvidia/cli/ldconfig.py", "gpu/nvidia/wsl.py", "gpu/owner.py",
-    "image/durable.py", "net/__init__.py", "oci/exec/sibling.py", "oci/features.py",
+    "rootfs_tools/durable.py", "net/__init__.py", "oci/exec/sibling.py", "oci/features.py",
     "oci/seccomp/compiler.py", "oci/seccomp/notify.py", "oci/tuning/limits.py",
     "oci/tuning/sched.py",
 }  # fmt: skip

@@ -54,7 +54,7 @@ def library(tmp_path: Path) -> Path:
 
 
 def make(library: Path) -> None:
-    (library / "code").write_bytes(launcher.compile_all(str(library), "lib"))
+    (library / "code").write_bytes(launcher.compile_all([library / "lib"]))
 
 
 def use(library: Path) -> list[str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from image.layouts import LayoutFolder, member, tar
-from image.registry import real
-from image.registry.test_trees import CUDA
+from tests.rootfs_tools.layouts import LayoutFolder, member, tar
+from tests.rootfs_tools.registry import real
+from tests.rootfs_tools.registry.test_trees import CUDA
 
 TAGS = {
     "12.4": ["NVIDIA_REQUIRE_CUDA=cuda>=12.4 brand=tesla,driver>=470,driver<471"],

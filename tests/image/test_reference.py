@@ -3,7 +3,7 @@
 import pytest
 
 from minirun.core.errors import ImageError
-from minirun.image.grammar import parse
+from rootfs_tools.grammar import parse
 
 DIGEST = "sha256:" + "ab" * 32
 

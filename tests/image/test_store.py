@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from image import making
-from image.making import make_old, with_text
 from minirun.core.errors import ImageError
-from minirun.image import catalogue, store
-from minirun.image.recipe import build
+from minirun.image import store
+from rootfs_tools import catalogue
+from rootfs_tools.recipe import build
+from tests.rootfs_tools import making
+from tests.rootfs_tools.making import make_old, with_text
 
 
 def make(path: Path, reference: str, text: str = "x", **config: object) -> store.Image:
@@ -111,7 +112,7 @@ def test_what_older_versions_have_kept_is_checked(tmp_path: Path, damage: dict[s
     record.write_text(json.dumps(json.loads(record.read_text()) | damage))
     with pytest.raises(ImageError, match=r"^image app: image\.json"):
         catalogue.resolve(str(tmp_path), "app")
-    assert "broken" in catalogue.list_images(str(tmp_path))[0]
+    assert "broken" in store.list_images(str(tmp_path))[0]
 
 
 @pytest.mark.parametrize("layer", ["layers/../../other/layers/0", "/", "layers/1", "layers/0/", 7])
@@ -182,4 +183,4 @@ def test_an_id_of_two_images_is_refused(tmp_path: Path) -> None:
 def test_a_new_name_has_no_digest(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match="refusing to create a tag with a digest reference"):
         make(tmp_path, f"app@sha256:{'0' * 64}")
-    assert catalogue.list_images(str(tmp_path)) == []
+    assert store.list_images(str(tmp_path)) == []

@@ -210,7 +210,7 @@ def test_a_hint_names_the_errors_that_print_it() -> None:
     assert found.name == "run as root"
     assert "setns: EPERM" in found.cause
     leave = knowledge.search("leave -t out")[0]
-    assert "UsageError: the input device is not a TTY (cli/run)" in leave.cause
+    assert "UsageError: the input device is not a TTY (cli/docker/run)" in leave.cause
 
 
 def test_search() -> None:

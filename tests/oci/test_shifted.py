@@ -12,11 +12,11 @@ import pytest
 
 from conftest import Program, wait_until
 from gpu import images
-from image.layouts import listing
 from layers import layer_of
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mounts
 from minirun.oci.namespaces.shifted import Owners, copy_layer
+from tests.rootfs_tools.layouts import listing
 
 MAP = [
     {"containerID": 0, "hostID": 100000, "size": 1000},

@@ -88,7 +88,7 @@ def test_lab_start(minirun: Program, number: int) -> None:
 RECIPE = """
 import sys
 from minirun.common import interrupts
-from minirun.image.recipe import bootstrap
+from rootfs_tools.recipe import bootstrap
 interrupts.end_by_signals()
 try:
     bootstrap._run(["sh", "-c", "echo I: begun; sleep 1000"], sys.argv[1], 0, print)

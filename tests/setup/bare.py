@@ -28,7 +28,7 @@ from typing import NamedTuple
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP))
 
-from minirun.image.recipe import aptsources, bootstrap, text  # noqa: E402
+from rootfs_tools.recipe import aptsources, bootstrap, text  # noqa: E402
 
 UNCHECKED = 'Acquire::Check-Valid-Until "false";'  # a mirror may be a snapshot
 CLONE = "srv/minirun"  # where tests of users without root can read it, unlike /root

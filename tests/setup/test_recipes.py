@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from minirun.image import catalogue
-from minirun.image.archives.saving import FolderTarget, collected, write
-from minirun.image.oci import digest_of
-from minirun.image.recipe import bootstrap, build, text
+from rootfs_tools import catalogue
+from rootfs_tools.archives.saving import FolderTarget, collected, write
+from rootfs_tools.image_spec import digest_of
+from rootfs_tools.recipe import bootstrap, build, text
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

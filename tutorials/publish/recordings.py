@@ -21,8 +21,8 @@ from typing import Any
 
 from minirun.core.keeping.places import EVENTS, HISTORY, STORE
 from minirun.fast import launcher
-from minirun.image import catalogue
 from minirun.recordings import path
+from rootfs_tools import catalogue
 from tutorials.publish.surroundings import CHECKOUT, plain_surroundings, refuse_private
 
 # The tests have what starts a containerd of its own.

@@ -33,26 +33,26 @@ def main_run(args: list[str], settings: Settings) -> int:
     flags = _read(args)
     only = flags.given & run_options.ONLY_WITH_BUNDLE
     if flags.bundle or _bundle_follows(flags) or (only and _is_beside(flags)):
-        return as_runc(lambda: part("cli.runc.run_bundle", "main")(args, settings))
+        return as_runc(lambda: part("minirun.cli.runc.run_bundle", "main")(args, settings))
     _check(flags)
     if unprivileged():
-        part("engines.rootless_config", "check_home")(settings.root)
+        part("minirun.engines.rootless_config", "check_home")(settings.root)
     settings = run_options.log_settings(flags, settings)
     container_id = flags.name or os.urandom(6).hex()
     try:
         options, image = run_options.from_flags(flags, settings, container_id)
     except ImageError:
         if _is_beside(flags) and flags.given <= run_options.WITH_BUNDLE:
-            return as_runc(lambda: part("cli.runc.run_bundle", "main")(args, settings))
+            return as_runc(lambda: part("minirun.cli.runc.run_bundle", "main")(args, settings))
         raise
     document = run_config.config(container_id, options)
     if unprivileged():
-        part("engines.rootless_config", "adapt")(document)
+        part("minirun.engines.rootless_config", "adapt")(document)
     config = Config(document, f"{settings.root}/{container_id}", options.choices)
     supervision = supervise.SupervisorOptions(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
         viewers=_viewers(flags, settings), pid_file=flags.pid_file,
-        log=part("cli.words", "log_limits")(flags.log_opt) if flags.log_opt else OutputLimits(),
+        log=_limits(flags.log_opt),
         begin=_note_holders(options), earlier=flags.earlier,
     )  # fmt: skip
     extra = {
@@ -62,7 +62,9 @@ def main_run(args: list[str], settings: Settings) -> int:
     }  # fmt: skip
     if flags.dry_run:
         return print_plan(settings, container_id, config, extra)
-    run: Callable[..., int] = part("running.background", "run") if flags.detach else supervise.run
+    run: Callable[..., int] = (
+        part("minirun.running.background", "run") if flags.detach else supervise.run
+    )
     return run(lambda: reserve(settings, container_id, config, **extra), supervision)
 
 
@@ -95,6 +97,14 @@ def _check(flags: Run) -> None:
         raise UsageError("the input device is not a TTY", "leave -t out", status=1)
 
 
+def _limits(words: list[str]) -> OutputLimits:
+    """Return the bounds of the container's log that --log-opt sets. Raises UsageError."""
+    if not words:
+        return OutputLimits()
+    found: OutputLimits = part("minirun.cli.words", "log_limits")(words)
+    return found
+
+
 def print_plan(
     settings: Settings, container_id: str, config: Config, extra: dict[str, object]
 ) -> int:
@@ -112,7 +122,7 @@ def _note_holders(options: run_config.RunOptions) -> Callable[[Container], None]
         return options.cdi.record
     record: Callable[[Container], None] | None = None
     if options.gpu_hook:
-        record = part("gpu.nvidia.hook.installed", "record")
+        record = part("minirun.gpu.nvidia.hook.installed", "record")
     return record
 
 
@@ -139,5 +149,5 @@ def _viewers(flags: Run, settings: Settings) -> Viewers:
     held = flags.snapshots or flags.pace or flags.web or settings.gates
     if not (show or stepped or held or settings.log):
         return Viewers()
-    found: Viewers = part("cli.docker.view", "viewers")(flags, show=show)
+    found: Viewers = part("minirun.cli.docker.view", "viewers")(flags, show=show)
     return found

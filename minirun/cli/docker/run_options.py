@@ -11,7 +11,7 @@ from minirun.cli.flags import Flags, flag
 from minirun.core.errors import ImageError, UsageError
 from minirun.core.keeping.choices import GPU_DRIVERS, Choices
 from minirun.core.keeping.settings import Settings
-from minirun.image import split, store
+from minirun.image import split, store, workshop
 from minirun.oci.run_config import RunOptions
 
 TYPE_CHECKING = False
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 PIDS_LIMIT = 2048
 """podman's default, against fork bombs; docker has none."""
 READERS = {
-    "cli.words": frozenset(
+    "minirun.cli.words": frozenset(
         (
             "env", "env_file", "memory", "cpus", "pids_limit", "ulimit", "device", "uidmap",
             "gidmap", "annotation",
         )
     ),
-    "cli.docker.mounts": frozenset(("volume", "mount", "tmpfs")),
-    "cli.docker.rights": frozenset(("user", "security_opt")),
+    "minirun.cli.docker.mounts": frozenset(("volume", "mount", "tmpfs")),
+    "minirun.cli.docker.rights": frozenset(("user", "security_opt")),
 }  # fmt: skip
 """Module → flags. Its `add(run, flags, image)` returns RunOptions with what they say."""
 _OF_GPUS = frozenset(
@@ -183,7 +183,7 @@ def from_flags(
         if given & names:
             run = part(module, "add")(run, flags, image)
     if flags.stop_signal or not _HONOURED.isdisjoint(image.declared):
-        run = part("cli.docker.declared", "add")(run, flags)
+        run = part("minirun.cli.docker.declared", "add")(run, flags)
     if given & _OF_GPUS or any(text.startswith(("NVIDIA_", "CUDA_")) for text in image.env):
         run = _with_gpus(run, flags, image, settings, container_id)
     if "gpu_mps" in given:
@@ -202,7 +202,7 @@ def _image(flags: ConfigFlags, settings: Settings, container_id: str) -> Image:
             found = store.find(settings.store, split(flags.args[0]))
         except ImageError:
             pass  # it is broken, which a pull mends
-    image: Image = found or part("cli.pull", "for_run")(flags, settings, container_id)
+    image: Image = found or workshop.call("missing")(flags, settings, container_id)
     return image
 
 
@@ -213,7 +213,7 @@ def _with_gpus(
 
     Raises MinirunError, OSError.
     """
-    options: type[GpuOptions] = part("gpu.asked.request", "GpuOptions")
+    options: type[GpuOptions] = part("minirun.gpu.asked.request", "GpuOptions")
     asked = options(
         gpus=flags.gpus if "gpus" in flags.given else None, driver=flags.gpu_driver,
         driver_root=flags.driver_root, dev_root=flags.dev_root, load_kmods=flags.load_kmods,

@@ -22,9 +22,9 @@ from minirun.gpu.share import mps, timeslice
 from minirun.gpu.share import usage as usage_of
 from minirun.show.text.columns import aligned
 
+_GPU, _INSPECT = "minirun.cli.look.gpu", "minirun.cli.look.inspect"
 COMMANDS = {
-    "list": "cli.look.gpu", "ps": "cli.look.gpu", "timeslice": "cli.look.gpu",
-    "mps": "cli.look.gpu", "why": "cli.look.inspect", "diff": "cli.look.inspect",
+    "list": _GPU, "ps": _GPU, "timeslice": _GPU, "mps": _GPU, "why": _INSPECT, "diff": _INSPECT,
 }  # fmt: skip
 
 

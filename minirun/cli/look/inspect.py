@@ -13,7 +13,6 @@ import sys
 from contextlib import closing
 
 from minirun.cgroups.reading import listing
-from minirun.cli import part
 from minirun.cli.flags import Flags
 from minirun.cli.output import show, write
 from minirun.core.config import environment_of
@@ -30,6 +29,7 @@ from minirun.gpu.cdi import request
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.hook import environment
 from minirun.gpu.share import count
+from minirun.image import workshop
 from minirun.inspect import anatomy, device_names, page
 from minirun.inspect.given import saved_edits
 from minirun.inspect.gpu import diff, report
@@ -152,7 +152,7 @@ def _both(
     env, place = [], "/"
     driver = "simulated" if found.simulated else "nvidia"
     if flags.args:
-        image = part("cli.pull", "find")(flags.args[0], settings)
+        image = workshop.call("find")(flags.args[0], settings)
         env = list(image.env)
         layers = [path for path in image.layers if os.path.lexists(f"{path}/etc/debian_version")]
         place = (layers or list(image.layers))[0]

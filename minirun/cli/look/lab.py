@@ -17,7 +17,7 @@ from minirun.teach.lab import checks, labs
 from minirun.teach.lab.folder import LabFolder
 from minirun.teach.lab.labs import SOLVED, LabTexts
 
-COMMANDS = dict.fromkeys(("list", "start", "check", "hint", "reset", "solution"), "cli.look.lab")
+COMMANDS = dict.fromkeys(("list", "start", "check", "hint", "reset", "solution"), __name__)
 _WIDTH = 92
 
 

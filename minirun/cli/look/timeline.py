@@ -23,6 +23,7 @@ from minirun.cli.output import write
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
+from minirun.image import store, workshop
 from minirun.knowledge import language
 from minirun.show.compare import snapshot_diff, starts
 from minirun.show.log import filters, find, narrate, recorded, recording
@@ -89,7 +90,7 @@ def main_timeline(args: list[str], settings: Settings) -> int:
     elif not (flags.last.isascii() and flags.last.isdigit()):
         raise UsageError(f"invalid --last {flags.last!r}", "a number", status=1)
     else:
-        images = part("image.catalogue", "list_images")(settings.store)
+        images = store.list_images(settings.store)
         write(recorded.listing(settings, int(flags.last), images))
     return 0
 
@@ -143,7 +144,7 @@ def _show(
     if flags.svg:
         name = f"figure_{flags.figure or 3}"
         more = (int(flags.upto),) if flags.upto else ()
-        _export(flags.svg, part(f"show.figures.{name}", "document")(recordings, *more))
+        _export(flags.svg, part(f"minirun.show.figures.{name}", "document")(recordings, *more))
     if flags.trace:
         _export(flags.trace, json.dumps(chrome_trace.document(recordings)) + "\n")
     if flags.html or flags.svg or flags.trace:
@@ -214,7 +215,7 @@ def main_diff(args: list[str], settings: Settings) -> int:
         hint = "minirun diff ID, diff ID --stage 5, diff ID --between s4,s5, or diff ID ID"
         raise UsageError("diff needs a container, and one thing to compare", hint, status=1)
     if not flags.stage and not flags.between:
-        return int(part("cli.image_inspect", "changes")(flags.args[0], settings, flags.json))
+        return int(workshop.call("changes")(flags.args[0], settings, flags.json))
     if flags.only and flags.only not in snapshot_diff.PARTS:
         raise UsageError(f"unknown part {flags.only!r}", ", ".join(snapshot_diff.PARTS), status=1)
     first, second = snapshot_diff.boundaries(flags.between, flags.stage)

@@ -78,9 +78,11 @@ class Ctk(GlobalCtkFlags):
 
 
 PARTS = {
-    "cdi": "cli.nvidia.cdi", "config": "cli.nvidia.ctk_config", "runtime": "cli.nvidia.ctk_runtime",
-    "system": "cli.nvidia.ctk_system",
-}  # fmt: skip
+    "cdi": "minirun.cli.nvidia.cdi",
+    "config": "minirun.cli.nvidia.ctk_config",
+    "runtime": "minirun.cli.nvidia.ctk_runtime",
+    "system": "minirun.cli.nvidia.ctk_system",
+}
 """Command of nvidia-ctk → its module."""
 
 

@@ -59,10 +59,13 @@ def main_start(args: list[str], settings: Settings) -> int:
     os.set_blocking(report, True)
     ready, pid = None, container.record["pid"]
     if notify.manager():
-        ready, init = part("running.readiness", "listen")(container.directory), os.pidfd_open(pid)
+        ready, init = (
+            part("minirun.running.readiness", "listen")(container.directory),
+            os.pidfd_open(pid),
+        )
     endings.start(container, Channel(report, -1, "init"))
     if ready:
-        part("running.readiness", "relay_or_warn")(ready, init, pid)
+        part("minirun.running.readiness", "relay_or_warn")(ready, init, pid)
     return 0
 
 

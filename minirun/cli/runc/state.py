@@ -50,14 +50,14 @@ def main_list(args: list[str], settings: Settings) -> int:
     else:
         cells = [[str(row[name]) for name in COLUMNS] for row in rows]
         head = [name.upper() for name in COLUMNS]
-        lines = part("show.text.columns", "aligned")([head, *cells], _GAP, _NARROWEST)
+        lines = part("minirun.show.text.columns", "aligned")([head, *cells], _GAP, _NARROWEST)
     return show(lines)
 
 
 def main_features(args: list[str], settings: Settings) -> int:
     """Print the features document of the runtime-spec (features.md)."""
     Flags(args, "features").none()
-    return write(jsonlite.dumps(part("oci.features", "document")(), indent=4) + "\n")
+    return write(jsonlite.dumps(part("minirun.oci.features", "document")(), indent=4) + "\n")
 
 
 def version() -> int:

@@ -98,3 +98,11 @@ def _unnamed(root: str) -> str:
         os.makedirs(root, mode=0o711, exist_ok=True)
     os.makedirs(f"{root}/{places.NEW}", 0o700, exist_ok=True)
     return f"{root}/{places.NEW}/{os.getpid()}-{time.monotonic_ns()}"
+
+
+def listed(folder: str) -> list[str]:
+    """Return the paths in a folder, sorted; none if it is missing. Raises OSError."""
+    try:
+        return [f"{folder}/{name}" for name in sorted(os.listdir(folder))]
+    except FileNotFoundError:
+        return []

@@ -93,7 +93,7 @@ def test_malformed_texts_are_refused_where_json_was_never_imported() -> None:
     program = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from minirun.core import jsonlite
+from minirun.core.keeping import jsonlite
 print(sys.modules.get("json.decoder"))
 for text in ('{"a" 1}', '"open', '[1,]', '"\\\\u12"', '{"a":1', ''):
     try:
@@ -101,7 +101,7 @@ for text in ('{"a" 1}', '"open', '[1,]', '"\\\\u12"', '{"a":1', ''):
     except jsonlite.JSONError:
         print("refused")
 """
-    source = jsonlite.__file__.removesuffix("/minirun/core/jsonlite.py")
+    source = jsonlite.__file__.removesuffix("/minirun/core/keeping/jsonlite.py")
     done = subprocess.run(
         [sys.executable, "-IS", "-c", program, source], capture_output=True, text=True, check=True
     )

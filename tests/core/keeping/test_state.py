@@ -109,7 +109,7 @@ def test_a_pid_that_the_kernel_really_reused(tmp_path: Path) -> None:
     script = """
 import os, sys, time
 sys.path[:0] = [sys.argv[1]]
-from minirun.core import state
+from minirun.core.keeping import state
 def child():
     with open("/proc/sys/kernel/ns_last_pid", "w") as file: file.write("4710")
     pid = os.fork()
@@ -127,7 +127,7 @@ os.kill(second, 9)
 """
     argv = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-IS", "-c", script]
     done = subprocess.run(
-        [*argv, str(Path(__file__).parents[2])], capture_output=True, text=True, check=False
+        [*argv, str(Path(__file__).parents[3])], capture_output=True, text=True, check=False
     )
     assert done.stdout == "False True\n", done.stderr
 
@@ -302,8 +302,8 @@ def test_a_full_disk_leaves_the_record_before(tmp_path: Path) -> None:
     script = """
 import os, sys
 sys.path[:0] = [sys.argv[1]]
-from minirun.core import jsonlite
-from minirun.core import state
+from minirun.core.keeping import jsonlite
+from minirun.core.keeping import state
 os.mkdir("c1")
 row = jsonlite.loads(sys.argv[2])
 state.save("c1", row)
@@ -317,7 +317,7 @@ print(state.load(os.getcwd(), "c1")["status"], os.listdir("c1"))
     row = json.dumps(whole(str(tmp_path / "c1"), status="stopped", init=None))
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", shell, "-", str(tmp_path), script,
-         str(Path(__file__).parents[2]), sys.executable, row],
+         str(Path(__file__).parents[3]), sys.executable, row],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout == "No space left on device\nstopped ['state.json']\n", done.stderr

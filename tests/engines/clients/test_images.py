@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_load import Run, run, skopeo
 from engines.clients.engine import Docker, Dockerlike, Podman, program
-from image.layouts import LayoutFolder, listing, member, tar, umoci
-from image.test_layer import shown, without_times
-from minirun.image import catalogue
 from required import installed
+from rootfs_tools import catalogue
+from tests.rootfs_tools.cli.test_load import Run, run, skopeo
+from tests.rootfs_tools.layouts import LayoutFolder, listing, member, tar, umoci
+from tests.rootfs_tools.test_unpack_layer import shown, without_times
 
 __all__ = ["run"]
 D, H = tarfile.DIRTYPE, tarfile.LNKTYPE

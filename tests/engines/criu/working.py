@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from minirun.core.errors import ImageError
-from minirun.image.recipe import aptsources
+from rootfs_tools.recipe import aptsources
 
 BUILD = Path(__file__).resolve().parents[3] / "build" / "criu"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"

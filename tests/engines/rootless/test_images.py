@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from engines.rootless.conftest import User
-from image.layouts import LayoutFolder, member, tar
 from layers import layer_of
+from tests.rootfs_tools.layouts import LayoutFolder, member, tar
 
 D = tarfile.DIRTYPE
 

@@ -1,6 +1,0 @@
-"""Images on disk: OCI layouts, docker's archives; and tar archives that minirun itself writes.
-
-Whatever form they have, they are read through `files`: a folder or a tar archive, in which a name
-finds a plain file of that folder or archive, and nothing else. `layout` and `docker` make a
-`Source` (minirun.image.oci) of each image in it.
-"""

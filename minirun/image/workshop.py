@@ -1,0 +1,28 @@
+"""What minirun asks of the workshop, rootfs-tools/, which makes images; imported when it is asked.
+
+Beside the table of commands (minirun.cli) these calls are all. Of what the workshop leaves behind
+minirun reads the store's record: minirun.image.store.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CALLS = {
+    "missing": "rootfs_tools.cli.pull.for_run",
+    "find": "rootfs_tools.cli.pull.find",
+    "sweep": "rootfs_tools.gc.sweep",
+    "origins": "rootfs_tools.history.origins",
+    "changes": "rootfs_tools.cli.image_inspect.changes",
+}
+"""missing: an image for a run, pulled or made. sweep: what killed makers of images have left.
+find: one for a look at it. origins: what made each layer of a container. changes: a container's
+files beside its image's."""
+
+
+def call(name: str) -> Any:
+    """Return the function of that name in CALLS. Raises ImportError."""
+    module, _, function = CALLS[name].rpartition(".")
+    return getattr(__import__(module, fromlist=[function]), function)

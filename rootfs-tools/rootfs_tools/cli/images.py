@@ -1,0 +1,199 @@
+"""`minirun images`: what the store holds and what it truly is; build, import, check, remove."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from minirun.cli.flags import Flags, flag
+from minirun.core.errors import ImageError, MinirunError, StateError, UsageError
+from minirun.core.keeping import state
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import clean, say
+from minirun.image import split
+from minirun.image import store as shelf
+from minirun.image.store import DamagedImage
+from minirun.show.text.columns import aligned
+from rootfs_tools import catalogue, recipe
+from rootfs_tools.cli.pull import steps
+from rootfs_tools.importer import import_tar
+from rootfs_tools.recipe import build
+
+if TYPE_CHECKING:
+    from minirun.image.store import ImageDetails
+
+
+class Images(Flags):
+    """Images of the store."""
+
+    command = "images"
+    quiet: bool = flag("-q")
+    json: bool
+    verify: bool
+
+
+class ImportOf(Flags):
+    """Bring a root filesystem in."""
+
+    command = "import"
+
+
+def main(args: list[str], settings: Settings) -> int:
+    """List, build, import, verify or remove images; return the exit status."""
+    flags = Images(args)
+    if flags.args and flags.args[0] in ACTIONS:
+        return ACTIONS[flags.args[0]](flags.args[1:], settings)
+    if flags.args:
+        found = [row for name in flags.args for row in _of_name(settings.store, name)]
+    else:
+        found = shelf.list_images(settings.store)
+    if flags.verify:
+        return _verify(found, settings)
+    if flags.json:
+        print(json.dumps(found, indent=2))
+    elif flags.quiet:
+        sys.stdout.writelines(f"{clean(_name(image))}\n" for image in found)
+    else:
+        rows = [("REPOSITORY", "TAG", "DIGEST", "SIZE", "ORIGIN"), *map(_row, found)]
+        print("\n".join(aligned(rows, 3)))
+    return 0
+
+
+def _of_name(store: str, name: str) -> list[ImageDetails]:
+    """Return all images of a repository, or the one of a tag, a digest or an id."""
+    rows = []
+    if not {":", "@"} & set(name.rpartition("/")[2]):
+        path = split(name).familiar()
+        rows = [row for row in shelf.list_images(store) if row["name"] == path]
+    return rows or [catalogue.details(store, name)]
+
+
+def _name(image: ImageDetails) -> str:
+    return f"{image['name']}:{image['tag']}"
+
+
+def _row(image: ImageDetails) -> tuple[str, ...]:
+    if "broken" in image:
+        return image["name"], image["tag"], "-", "-", f"BROKEN: {image['broken']}"
+    digest = image["digest"].removeprefix("sha256:")[:12]
+    return image["name"], image["tag"], digest, human(image["size"]), image["origin"]
+
+
+def human(size: float) -> str:
+    """A size as docker prints it: three digits, decimal units."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g}{unit}"
+        size /= 1000
+    return f"{size:.3g}GB"
+
+
+def _verify(found: list[ImageDetails], settings: Settings) -> int:
+    failed = 0
+    for image in found:
+        fault = image.get("broken") or _fault(image, settings)
+        print(clean(f"{_name(image)}: {f'{fault} ({_remedy(image)})' if fault else 'intact'}"))
+        failed += bool(fault)
+    return 1 if failed else 0
+
+
+def _fault(image: ImageDetails, settings: Settings) -> str:
+    try:
+        return catalogue.verify(settings.store, _name(image))
+    except DamagedImage as error:
+        return str(error)
+
+
+def _remedy(image: ImageDetails) -> str:
+    """Return what brings a damaged image in again: its damaged layers are unpacked anew then."""
+    name, origin = _name(image), image.get("origin", "")
+    if name in [f"{each}:latest" for each in recipe.names()]:
+        return f"minirun images build {image['name']}"
+    if origin == catalogue.BUILT:
+        return f"minirun build --no-cache -t {name} FOLDER"
+    if origin.startswith("imported from "):
+        return f"minirun import FILE {name}"
+    return f"minirun pull {name}, or load it again"
+
+
+def _build(names: list[str], settings: Settings) -> int:
+    if not names:
+        raise UsageError("images build needs a name", f"one of {', '.join(recipe.names())}")
+    for name in names:
+        image = build.build(settings.store, name, say, steps(False))
+        print(clean(f"{image.name}  {image.digest[:19]}  {image.origin}"))
+    return 0
+
+
+def _import(args: list[str], settings: Settings) -> int:
+    if len(args) != 2:
+        raise UsageError("images import needs a name and a file", "images import NAME FILE.tar")
+    name, path = args
+    if path == "-":
+        image = import_tar(settings.store, name, sys.stdin.buffer, "standard input")
+    else:
+        with open(path, "rb") as file:
+            image = import_tar(settings.store, name, file, os.path.basename(path))
+    print(clean(f"{image.name}  {image.digest[:19]}  {image.origin}"))
+    return 0
+
+
+def main_import(args: list[str], settings: Settings) -> int:
+    """Bring a root filesystem in, as docker's `import FILE NAME`; return 0."""
+    flags = ImportOf(args)
+    exactly(flags, 2, "minirun import FILE|- NAME")
+    return _import(flags.args[::-1], settings)
+
+
+def exactly(flags: Flags, count: int, form: str) -> None:
+    """Raise UsageError in docker's words unless there are `count` arguments; `form` is the hint."""
+    if len(flags.args) != count:
+        wanted = f"{count} argument" + "s" * (count != 1)
+        text = f'"{flags.command}" requires exactly {wanted}, got {len(flags.args)}'
+        raise UsageError(text, form, 1)
+
+
+def remove(names: list[str], settings: Settings, done: str = "removed") -> int:
+    """Remove images that no container uses, and print one line for each, which begins with `done`.
+
+    Returns 0. Raises MinirunError for the last that could not be removed; those before have a line.
+    """
+    if not names:
+        raise UsageError("images rm needs a name", "minirun images lists them")
+    failed: list[MinirunError] = []
+    for name in names:
+        try:
+            print(f"{done} {_remove(name, settings)}")
+        except MinirunError as error:
+            failed.append(error)
+    for each in failed[:-1]:
+        say(each.line())
+    if failed:
+        raise failed[-1]
+    return 0
+
+
+def _remove(name: str, settings: Settings) -> str:
+    wanted = catalogue.name_of(settings.store, name)
+    if users := _users(wanted, settings):
+        text = f'conflict: unable to remove "{name}": container {users[0]} is using it'
+        raise ImageError(text, f"minirun delete {users[0]}", status=1)
+    return catalogue.remove_image(settings.store, wanted)
+
+
+def _users(image: str, settings: Settings) -> list[str]:
+    """The containers that were made of an image; also those that have ended and are kept."""
+    users = []
+    for container_id in state.names(settings.root):
+        try:
+            record = state.load(settings.root, container_id)
+        except StateError:
+            continue
+        if record.get("image") == image:
+            users.append(container_id)
+    return users
+
+
+ACTIONS = {"build": _build, "import": _import, "rm": remove}

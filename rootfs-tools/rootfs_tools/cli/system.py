@@ -1,0 +1,87 @@
+"""`minirun image gc`, `minirun system df`: what takes room on the disk, and what need not."""
+
+from __future__ import annotations
+
+import json
+
+from minirun.cli.flags import Flags, flag
+from minirun.cli.output import show, write
+from minirun.core.errors import UsageError, from_os
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import warn
+from minirun.running import store_use
+from minirun.show.text.columns import aligned
+from rootfs_tools import gc, usage
+from rootfs_tools.cli.images import human
+
+_HEADER = ("TYPE", "TOTAL", "ACTIVE", "SIZE", "RECLAIMABLE")
+
+
+class ImageGc(Flags):
+    """Remove what no image and no container needs."""
+
+    command = "image gc"
+
+
+class System(Flags):
+    """The store as a whole."""
+
+    command, mixed = "system", False
+
+
+class Df(Flags):
+    """Say what takes room."""
+
+    command = "system df"
+    format: str = flag(default="table")
+
+
+def main_gc(args: list[str], settings: Settings) -> int:
+    """Remove what no image and no container needs; print each path. Raises ImageError."""
+    ImageGc(args).none()
+    try:
+        before = _size(settings)
+        removed = gc.collect(settings.store, lambda: store_use.find(settings).certain().layers)
+        show(f"removed {path}: no image and no container needs it" for path in removed)
+        freed = max(0, before - _size(settings))
+    except OSError as error:
+        raise from_os(error, "image gc") from None
+    return show([f"Total reclaimed space: {human(freed)}"])
+
+
+def _size(settings: Settings) -> int:
+    used = store_use.find(settings).certain()
+    return sum(row.size for row in usage.usage(settings.store, used.layers, used.images))
+
+
+def main(args: list[str], settings: Settings) -> int:
+    """Run one of the `system` commands; return its exit status."""
+    flags = System(args)
+    if not flags.args:
+        flags.refuse()
+    if flags.args[0] != "df":
+        raise UsageError(f"unknown command 'system {flags.args[0]}'", "minirun system df", 1)
+    return _df(flags.args[1:], settings)
+
+
+def _df(args: list[str], settings: Settings) -> int:
+    flags = Df(args)
+    flags.none()
+    flags.check("format", "table", "json")
+    try:
+        used = store_use.find(settings)
+        rows = usage.usage(settings.store, used.layers, used.images)
+        rows.append(usage.containers(used.directories))
+    except OSError as error:
+        raise from_os(error, "system df") from None
+    for path in used.damaged:
+        warn(f"{path} is not counted: its record is damaged")
+    if flags.format == "json":
+        return write(json.dumps([row._asdict() for row in rows], indent=2) + "\n")
+    return show(aligned([_HEADER, *map(_line, rows)], 3))
+
+
+def _line(row: usage.UsageRow) -> tuple[str, ...]:
+    share = f" ({100 * row.reclaimable // row.size}%)" if row.size else ""
+    free = f"{human(row.reclaimable)}{share}"
+    return row.kind, str(row.total), str(row.active), human(row.size), free
