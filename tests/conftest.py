@@ -32,9 +32,9 @@ from pathlib import Path
 import pytest
 
 from layers import layer_of
-from minirun.common import mountinfo
 from minirun.core.keeping.places import HISTORY, NEW, ROOT
 from minirun.core.keeping.places import STORE as DEFAULT_STORE
+from minirun.core.kernel import mountinfo
 from minirun.engines import roots
 from minirun.fast import launcher
 from minirun.image import store

@@ -31,8 +31,18 @@ if TYPE_CHECKING:
 _PURE_V2 = "/sys/fs/cgroup/cgroup.controllers"
 
 
-def of_container(container: Container) -> Cgroup:
-    """Return a container's cgroup: the one in its record, else the one that is to be made.
+def cgroup_of(container: Container) -> Cgroup:
+    """Return a container's cgroup, of which the core knows only what the stages call.
+
+    Raises ConfigError, MinirunError, OSError.
+    """
+    cgroup: Any = container.cgroup
+    whole: Cgroup = cgroup
+    return whole
+
+
+def open_for(container: Container) -> Cgroup:
+    """Open a container's cgroup: the one in its record, else the one that is to be made.
 
     Raises ConfigError, MinirunError, OSError.
     """
@@ -55,7 +65,7 @@ def make(container: Container) -> None:
 
     Raises ConfigError, MinirunError, OSError.
     """
-    cgroup = container.cgroup
+    cgroup = cgroup_of(container)
     resources = container.config.resources
     cgroup.refuse_frozen()
     cgroup.create()
@@ -96,12 +106,12 @@ def _set_limits(container: Container, resources: dict[str, Any]) -> None:
     Raises ConfigError, OSError.
     """
     try:
-        container.cgroup.set_resources(resources)
+        cgroup_of(container).set_resources(resources)
     except ConfigError as error:
         if not container.record.get("default_pids_limit"):
             raise
         rest = {name: value for name, value in resources.items() if name != "pids"}
-        container.cgroup.set_resources(rest)
+        cgroup_of(container).set_resources(rest)
         container.record["pids_unlimited"] = True
         why = f"it is a mere default: {error}"
         events.emit("note", "no limit of processes", {"limit": resources["pids"]["limit"]}, why=why)

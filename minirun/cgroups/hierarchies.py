@@ -7,8 +7,8 @@ then often without a single controller. runc and crun read it out of /proc/self/
 
 from __future__ import annotations
 
-from minirun.common import mountinfo
 from minirun.core.keeping.record import Record
+from minirun.core.kernel import mountinfo
 
 _CONTROLLERS = (
     "blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "memory", "misc",

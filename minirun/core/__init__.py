@@ -1,62 +1,80 @@
-"""The core: how a container starts. It is a book, read in a day, in this order.
+"""The core: how a container starts. It is a book: some 6000 lines, read in a day, in this order.
 
-    lifecycle           the table of contents: create, which is stages 1 to 7
+    lifecycle             the table of contents: create, which is stages 1 to 7
 
 The seven stages, in stages/. Functions are named after the actor: runtime(), init(), hook(), cli().
 
-    stages/s1_clone     a copy of the runtime in new namespaces, and its root filesystem
-    stages/s2_ask       init asks for the hooks, through a FIFO
-    stages/s3_prestart  the runtime runs them; NVIDIA's is a process of minirun's own
-    stages/s4_arguments the hook: config.json in, a command line out
-    stages/s5_inject    the command line's work: the GPUs are put in. Read on in gpu/inject
-    stages/s6_answer    the runtime says that the hooks are done
-    stages/s7_exec      pivot_root, fewer privileges, execve
+    stages/s1_clone       a copy of the runtime in new namespaces, and its root filesystem
+    stages/s2_ask         init asks for the hooks, through a FIFO
+    stages/s3_prestart    the runtime runs them; NVIDIA's is a process of minirun's own
+    stages/s4_arguments   the hook: config.json in, a command line out
+    stages/s5_inject      the command line's work: the GPUs are put in. Read on in gpu/inject
+    stages/s6_answer      the runtime says that the hooks are done
+    stages/s7_exec        pivot_root, fewer privileges, execve
 
 What the two sides say to each other, and what all of them write down.
 
-    handshake           two FIFOs, drawn as a diagram; each side notices when the other dies
-    hooks               one hook: its standard input, its time, its end
-    events              the log: one line for each system call that makes the container
-    gates               the points at which a run can be held, for a lesson
-    errors              every error, with the exit status that runc or docker has for it
+    handshake             two FIFOs, drawn as a diagram; each side notices when the other dies
+    hooks                 one hook: its standard input, its time, its end
+    events                the log: one line for each system call that makes the container
+    gates                 the points at which a run can be held, for a lesson
+    errors                every error, with the exit status that runc or docker has for it
 
 The container, and what is known of it.
 
-    config              config.json, as the stages read it
-    choices             what the caller's flags chose, and config.json may not choose
-    settings            the global flags
-    container           a container while a command works on it
-    extras              what this container needs beyond the core: the table to the rings
-    state, state_file   state.json, from one command to the next
-    places              every file and folder that minirun keeps
-    directories         a container's directory, from its making to its removal
-    endings             the later life: start, kill, delete
+    config                config.json, as the stages read it
+    container             a container while a command works on it
+    extras                what this container needs beyond the core: the table to the rings
+    cgroup                what the stages ask of a cgroup
+    endings               the later life: start, kill, delete
 
-The root filesystem, in rootfs/. Mounts, nodes and hidden paths of config.json are made by
-oci/mounts, which extras names.
+The root filesystem, in rootfs/: what init builds in stage 1, and hides in stage 7.
 
-    rootfs/build        the overlay, or the bundle's directory
-    rootfs              a plan: operations, whole before they are executed; see common/operations
-    rootfs/inroot       the one way to touch a file of an image
-    rootfs/tree         the removal of a tree of files
+    rootfs                a plan: operations, whole before they are executed
+    rootfs/build          the overlay, or the bundle's directory
+    rootfs/mount_list     all mounts of config.json, in order: /proc, /dev, /sys, what -v names
+    rootfs/mount_entry    one of them: a new file system, or a bind mount
+    rootfs/mount_options  its words: ro, nosuid, rbind, …
+    rootfs/cgroup_mounts  /sys/fs/cgroup
+    rootfs/nodes          /dev/null, the other device nodes, and the links of /dev
+    rootfs/hidden         what the container may not see or write, such as /proc/kcore
+    rootfs/operations     what a plan consists of: a link, a node, a file, a mount
+    rootfs/inroot         the one way to touch a file of an image
+    rootfs/own_root       nothing for the container is made among files of the host
+    rootfs/tree           the removal of a tree of files
 
 Becoming the command, in process/.
 
-    process/streams     standard input, output and error
-    process/barrier     no import from here on
-    process/privileges  user, groups, working directory, in the one order that works
-    process/caps        capabilities
-    process/command     the program that config.json names
-    process/trampoline  execve, without ever being the host's interpreter in the container
+    process/streams       standard input, output and error
+    process/barrier       no import from here on
+    process/privileges    user, groups, working directory, in the one order that works
+    process/caps          capabilities
+    process/command       the program that config.json names
+    process/trampoline    execve, without ever being the host's interpreter in the container
 
 System calls, through ctypes, once, in kernel/.
 
-    kernel              an error and an event for each call
-    kernel/libc         how one is called, and logged
-    kernel/namespaces   clone3, unshare, setns
-    kernel/mounts       mount, pivot_root, open_tree, mount_setattr
-    kernel/files        openat2, mkfifo, close_range
-    kernel/process      prctl, capset, setuid, execve: the calls that process/ makes
+    kernel                an error and an event for each call
+    kernel/libc           how one is called, and logged
+    kernel/namespaces     clone3, unshare, setns
+    kernel/mounts         mount, pivot_root, open_tree, mount_setattr
+    kernel/mountinfo      the mounts that a process sees
+    kernel/files          openat2, mkfifo, close_range
+    kernel/process        prctl, capset, setuid, execve: the calls that process/ makes
 
-Small tools: record (a tuple with names), jsonlite (JSON, cheaply), visible (text for a terminal).
+An appendix, which a reader may skip: keeping/, state.json and the like. Its own list says what is
+where.
+
+The core is the start of a container whole, but for these, which extras names (gpu/inject:
+stages/s5_inject). With them nothing that an ordinary `run --gpus 0 IMAGE` does is missing.
+
+    running/supervise     who calls create: the process that stays until the container ends
+    oci/validate          config.json is checked before anything reads it
+    cgroups, cgroups/v2   stage 1: the cgroup, with its limits and device rules
+    net                   stage 1: the loopback device
+    oci/home              stage 7: $HOME, from the image's /etc/passwd
+    oci/seccomp           stage 7: the filter of system calls
+    gpu/nvidia/hook       stage 4: the translation, also as a program of its own
+    gpu/inject            stage 5: the order of the work. What is put in is planned by
+                          gpu/nvidia/cli/planner, and put in by gpu/apply
 """

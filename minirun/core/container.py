@@ -16,7 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.core.extras import Cgroup, Extra
+    from minirun.core.cgroup import OwnCgroup
+    from minirun.core.extras import Extra
     from minirun.core.gates import Gates
 
 LOG_LIMIT = 1 << 20
@@ -35,7 +36,7 @@ class Container:
         self.directory = f"{settings.root}/{self.id}"
         self.unprivileged = bool(record.get("unprivileged"))
         """True if its user has no privileges on the host: minirun.engines.rootless."""
-        self._cgroup: Cgroup | None = None
+        self._cgroup: OwnCgroup | None = None
         self.gates: Gates | None = None
         self.console = Console()
         self.preserve_fds = 0
@@ -43,14 +44,14 @@ class Container:
         """What it needs beyond the core, by name; :meth:`prepare` makes them."""
 
     @property
-    def cgroup(self) -> Cgroup:
+    def cgroup(self) -> OwnCgroup:
         """Its cgroup, opened when it is first used: `start`, for one, does not use it."""
         if self._cgroup is None:
             self._cgroup = extras.function("open_cgroup")(self)
         return self._cgroup
 
     @cgroup.setter
-    def cgroup(self, cgroup: Cgroup) -> None:
+    def cgroup(self, cgroup: OwnCgroup) -> None:
         self._cgroup = cgroup
 
     @property

@@ -21,19 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from minirun.cgroups import Cgroup as Cgroup
     from minirun.core.config import Config
     from minirun.core.container import Container
     from minirun.core.handshake import Channel
     from minirun.core.process.streams import Console
-    from minirun.core.rootfs import Plan
     from minirun.core.rootfs.inroot import Root
     from minirun.core.stages.s1_clone import Init
 
 _HOST_MOUNTS = "minirun.oci.mounts.host_namespace"
 _VENDORS = ("minirun.gpu.vendors.Groups", ("groups",))
 _NAMED = ("minirun.oci.namespaces.helper.NamedNamespaces", ("clone",))
-_HIDE = ("minirun.oci.mounts.hide.Hide", ("hide", "after_hiding"))
+_SOURCES = ("minirun.oci.mounts.sources.MountSources", ("from_outside", "source", "copy_up"))
 _LIMITS = ("minirun.oci.tuning.limits.Limits", ("from_outside", "limit"))
 _TUNING = ("minirun.oci.tuning.tuning.Tuning", ("limit",))
 
@@ -46,11 +44,11 @@ TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("linux.netDevices", "minirun.net.devices.NetDevices", ("from_outside",)),
     ("linux.rootfsPropagation", "minirun.oci.mounts.propagation.Propagation",
      ("isolate", "after_hiding")),
-    ("mounts", "minirun.oci.mounts.Mounts", ("from_outside", "mounts", "hide")),
-    ("root", "minirun.oci.mounts.nodes.Nodes", ("nodes",)),
+    ("linux.namespaces.type=user", *_SOURCES), ("mounts.uidMappings", *_SOURCES),
+    ("mounts.options=idmap", *_SOURCES), ("mounts.options=ridmap", *_SOURCES),
+    ("mounts.options=tmpcopyup", *_SOURCES),
     ("--no-pivot", "minirun.oci.mounts.no_pivot.NoPivot", ("change_root",)),
     ("linux.sysctl", "minirun.oci.tuning.sysctl.Sysctl", ("after_pivot",)),
-    ("linux.maskedPaths", *_HIDE), ("linux.readonlyPaths", *_HIDE), ("root.readonly", *_HIDE),
     ("process.args", "minirun.oci.home.Home", ("before_pivot",)),
     ("process.terminal", "minirun.oci.terminal.terminal.Terminal", ("connect", "lead_session")),
     ("linux.seccomp", "minirun.oci.seccomp.compiled",
@@ -91,13 +89,15 @@ class Extra:
     def inside(self) -> None:
         """Stage 1, init: called when it is in its new namespaces, and root there."""
 
-    def mounts(self) -> Plan:
-        """Stage 1, runtime, before clone: return what init will mount before it makes nodes."""
-        return ()
+    def source(self, where: str) -> int | None:
+        """Stage 1, init: return a detached mount for the entry `where` of `mounts`, or None."""
+        return None
 
-    def nodes(self) -> Plan:
-        """Stage 1, runtime, before clone: return the device nodes that init will make."""
-        return ()
+    def copy_up(self, root: Root, path: str, below: int, *, whole: bool) -> None:
+        """Stage 1, init: copy the directory `below` into the mount that now covers it, at `path`.
+
+        `whole`: its owner and mode, too.
+        """
 
     def receive(self, channel: Channel, pid: int, pidfd: int, status: str) -> None:
         """Stage 7, runtime: take what process `pid` passes on while it becomes the command."""
@@ -118,10 +118,6 @@ class Extra:
 
     def after_pivot(self) -> None:
         """Stage 7, init: called when the container's root is /, before anything in it is hidden."""
-
-    def hide(self) -> Plan:
-        """Stage 7, init: what is made read-only, and what is hidden."""
-        return ()
 
     def after_hiding(self) -> None:
         """Stage 7, init: called when all is hidden that the container may not see."""
@@ -187,7 +183,7 @@ def _has(value: Any, names: list[str]) -> bool:
 FUNCTIONS = {
     "check_config": "minirun.oci.validate.check",
     "check_record": "minirun.running.record_fields.check",
-    "open_cgroup": "minirun.cgroups.of_container",
+    "open_cgroup": "minirun.cgroups.open_for",
     "make_cgroup": "minirun.cgroups.make",
     "clear_cgroup": "minirun.cgroups.stopping.clear",
     "unmount_root": f"{_HOST_MOUNTS}.unmount",

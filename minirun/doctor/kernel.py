@@ -14,8 +14,7 @@ from collections.abc import Callable
 from minirun import cgroups
 from minirun.cgroups import hierarchies
 from minirun.cgroups.rules import DeviceRule
-from minirun.common import mountinfo
-from minirun.core.kernel import files, mounts, namespaces, process
+from minirun.core.kernel import files, mountinfo, mounts, namespaces, process
 from minirun.core.process import caps, trampoline
 from minirun.doctor.attempts import Lacking, Workplace, cgroup_name, in_child, result_of
 from minirun.oci.seccomp import compiler as filters

@@ -12,6 +12,7 @@ Another program cannot be read: then config.json's own rules count.
 
 from __future__ import annotations
 
+from minirun.cgroups import cgroup_of
 from minirun.cgroups.reading import access
 from minirun.cgroups.rules import parse_rules
 from minirun.core.container import Container
@@ -52,7 +53,7 @@ def nodes(container: Container) -> list[ContainerNode]:
     config = container.config
     asked = parse_rules(config.resources.get("devices") or [])
     try:
-        rules = container.cgroup.effective_device_rules()
+        rules = cgroup_of(container).effective_device_rules()
     except (MinirunError, OSError, KeyError, ValueError):
         rules = asked
     paths: dict[Numbers, str] = {}

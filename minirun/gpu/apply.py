@@ -22,14 +22,13 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.common import mountinfo
-from minirun.common.operations import Symlink, WriteFile
-from minirun.common.own_root import OwnRoot
 from minirun.core import events
 from minirun.core.errors import GPUError
 from minirun.core.keeping.record import Record
-from minirun.core.kernel import mounts, namespaces
+from minirun.core.kernel import mountinfo, mounts, namespaces
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.operations import Symlink, WriteFile
+from minirun.core.rootfs.own_root import OwnRoot
 from minirun.gpu.driverroot import link_target
 from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.steps import Place
@@ -39,9 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from minirun.cgroups import Cgroup
     from minirun.cgroups.entrance import Entrance
     from minirun.cgroups.foreign import DeviceCgroup
+    from minirun.core.cgroup import OwnCgroup
     from minirun.gpu.edits import Edits
     from minirun.gpu.steps import Step
 
@@ -67,7 +66,7 @@ class Target(Record):
     """User and group of the container's root: ldconfig writes as these (minirun.gpu.owner)."""
     entrance: Entrance | None = None
     """Leads into the container's cgroups, for ldconfig; None: it stays in the caller's."""
-    cgroup: Cgroup | DeviceCgroup | None = None
+    cgroup: OwnCgroup | DeviceCgroup | None = None
     """The cgroup whose device rules are changed; None: no rule is changed."""
 
 

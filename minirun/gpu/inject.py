@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 
-from minirun.common.own_root import OwnRoot
 from minirun.core import events, extras
 from minirun.core.config import Config, environment_of
 from minirun.core.container import Container
 from minirun.core.keeping import places, visible
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.own_root import OwnRoot
 from minirun.gpu import apply, share, simulated
 from minirun.gpu.asked.request import UnmetRequirement
 from minirun.gpu.inventory import Inventory
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from minirun.cgroups import Cgroup
+    from minirun.core.cgroup import OwnCgroup
     from minirun.gpu.asked.request import NvidiaRequest
     from minirun.gpu.edits import Edits
     from minirun.gpu.vendors import Cards
@@ -110,7 +110,7 @@ def configure(
     *,
     found: Inventory | Cards,
     pid: int,
-    cgroup: Cgroup | None,
+    cgroup: OwnCgroup | None,
     before: Callable[[Edits], None] = lambda _: None,
     own_folders: tuple[str, ...] = (),
 ) -> Edits:

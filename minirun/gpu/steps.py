@@ -3,7 +3,7 @@
 A source is a path of the host, or a descriptor; no link on the way to it leads out of the driver
 root, if it lies below that (minirun.gpu.driverroot). A destination is resolved below a descriptor
 of the container's root, in which nothing is made among files of the host that are mounted there
-(minirun.common.own_root).
+(minirun.core.rootfs.own_root).
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.common import operations
-from minirun.common.own_root import OwnRoot, has
 from minirun.core.errors import GPUError
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import files, mounts
-from minirun.core.rootfs import execute
+from minirun.core.rootfs import execute, operations
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.own_root import OwnRoot, has
 from minirun.gpu import driverroot
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ end), and if the two differ.
 
 from typing import Any
 
-from minirun.cgroups import stats
+from minirun.cgroups import cgroup_of, stats
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.container import Container
 from minirun.core.errors import StateError
@@ -65,11 +65,11 @@ def _ask_kernel(container: Container, document: Anatomy) -> None:
     document["noNewPrivileges"] = rights["noNewPrivileges"]
     document["mounts"] = mounts.tree(container, pid)
     rules: list[DeviceRule] | None = None
-    if container.cgroup.exists():
+    if cgroup_of(container).exists():
         if not (container.record.get("cgroup") or {}).get("rootless"):  # which has none
             rules = limits.rules(container)
         document["limits"] = limits.limits(container)
-        document["usage"] = stats.usage(container.cgroup.record())
+        document["usage"] = stats.usage(cgroup_of(container).record())
         document["deviceRules"] = None if rules is None else list(map(str, rules))
     document["devices"] = limits.nodes(container, pid, rules)
     if not container.unprivileged:  # a process without privileges cannot setns back out

@@ -6,9 +6,9 @@ from minirun.common import schema
 from minirun.core.container import Container
 from minirun.core.errors import StateError
 from minirun.core.keeping import jsonlite, places, state
+from minirun.core.rootfs import nodes
 from minirun.gpu.cdi import check, container_edits
 from minirun.gpu.edits import Edits, GivenGpu
-from minirun.oci.mounts import nodes
 
 _SHAPE = {
     "gpus!": [{"index!": str, "minor!": int, "uuid!": str, "model!": str}],

@@ -7,6 +7,7 @@ import os
 import stat
 from contextlib import closing
 
+from minirun.cgroups import cgroup_of
 from minirun.cgroups.reading import access
 from minirun.cgroups.resources import LIMITS
 from minirun.cgroups.rules import DeviceRule
@@ -23,7 +24,7 @@ _UNLIMITED = 1 << 62
 
 def limits(container: Container) -> LimitFacts:
     """Return the limits in force: bytes, tasks, CPUs (1.5), and the list of CPUs as text."""
-    record = container.cgroup.record()
+    record = cgroup_of(container).record()
 
     def read(limit: str) -> str:
         """Return what the file of a property holds; empty if there is none."""
@@ -58,7 +59,7 @@ def _number(text: str) -> int | None:
 def rules(container: Container) -> list[DeviceRule] | None:
     """Return the device rules in force; None if the kernel cannot say them."""
     try:
-        return container.cgroup.effective_device_rules()
+        return cgroup_of(container).effective_device_rules()
     except (OSError, MinirunError):
         return None
 

@@ -6,10 +6,10 @@ An overlay's options name its layers; those of an image are named by the image.
 import os
 import re
 
-from minirun.common import mountinfo
-from minirun.common.mountinfo import Mount
 from minirun.core.container import Container
 from minirun.core.keeping import places
+from minirun.core.kernel import mountinfo
+from minirun.core.kernel.mountinfo import Mount
 from minirun.inspect.document import LayerFacts, MountFacts, OverlayFacts
 
 _IMAGE = re.compile(r"/images/(.+)/layers/(\d+)$")

@@ -10,12 +10,12 @@ import stat
 from contextlib import closing, suppress
 from typing import NotRequired, TypedDict
 
+from minirun.cgroups import cgroup_of
 from minirun.cgroups.reading import listing
-from minirun.common import mountinfo
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.keeping import places, state
-from minirun.core.kernel import files
+from minirun.core.kernel import files, mountinfo
 from minirun.core.rootfs.inroot import Root
 from minirun.inspect import processes
 from minirun.inspect.given import device_names
@@ -182,7 +182,7 @@ def _kind(status: os.stat_result, name: str, fd: int) -> str:
 def devices_of(container: Container) -> list[str]:
     """Return the effective device rules of the container's cgroup; empty if there is none."""
     try:
-        rules = listing(container.cgroup.effective_device_rules(), device_names(container))
+        rules = listing(cgroup_of(container).effective_device_rules(), device_names(container))
         return [" ".join(rule.split()) for rule in rules]
     except (OSError, MinirunError):
         return []

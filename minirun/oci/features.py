@@ -16,8 +16,8 @@ from minirun.core import config
 from minirun.core.keeping import state
 from minirun.core.kernel import libc
 from minirun.core.process import caps
+from minirun.core.rootfs import mount_options
 from minirun.oci import validate
-from minirun.oci.mounts import options
 from minirun.oci.seccomp import compiler
 from minirun.oci.seccomp import profile as seccomp
 from minirun.oci.tuning import tuning
@@ -40,12 +40,17 @@ ARCHITECTURES = (
 def document() -> dict[str, Any]:
     """Return the features document."""
     systemd = find_spec("jeepney") is not None
-    words = {*options.FLAGS, *options.PROPAGATION, *options.ID_MAPS, options.COPY_UP}
+    words = {
+        *mount_options.FLAGS,
+        *mount_options.PROPAGATION,
+        *mount_options.ID_MAPS,
+        mount_options.COPY_UP,
+    }
     return {
         "ociVersionMin": OLDEST,
         "ociVersionMax": state.OCI_VERSION,
         "hooks": list(validate.SHAPE["hooks"]),
-        "mountOptions": sorted(words | {f"r{word}" for word in options.ATTRIBUTES}),
+        "mountOptions": sorted(words | {f"r{word}" for word in mount_options.ATTRIBUTES}),
         "linux": {
             "namespaces": sorted(validate.NAMESPACES),
             "capabilities": list(caps.NUMBERS),
@@ -60,7 +65,7 @@ def document() -> dict[str, Any]:
             "memoryPolicy": {
                 "modes": sorted(tuning.MEMORY_MODES), "flags": sorted(tuning.MEMORY_FLAGS),
             },
-            "mountExtensions": {"idmap": {"enabled": bool(options.ID_MAPS)}},
+            "mountExtensions": {"idmap": {"enabled": bool(mount_options.ID_MAPS)}},
             "netDevices": {"enabled": "netDevices" in validate.SHAPE["linux"]},
         },
         "annotations": {

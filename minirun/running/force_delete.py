@@ -10,12 +10,11 @@ import os
 
 from minirun import cgroups
 from minirun.cgroups import Cgroup, stopping
-from minirun.common import mountinfo
 from minirun.core.errors import ConfigError, MinirunError, StateError
 from minirun.core.keeping import directories
 from minirun.core.keeping import state_file as records
 from minirun.core.keeping.settings import Settings, unprivileged
-from minirun.core.kernel import mounts
+from minirun.core.kernel import mountinfo, mounts
 from minirun.running import kept_logs, lookup, own_cgroup
 
 _PATIENCE = 10.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from minirun.cgroups import cgroup_of
 from minirun.common import descriptors
 from minirun.core.config import Config
 from minirun.core.container import Container, log_detail
@@ -11,8 +12,8 @@ from minirun.core.errors import ConfigError, StateError
 from minirun.core.keeping import directories, jsonlite, places, state
 from minirun.core.keeping.choices import KEY
 from minirun.core.keeping.settings import Settings, unprivileged
+from minirun.core.rootfs import mount_entry
 from minirun.core.rootfs.tree import remove_tree
-from minirun.oci.mounts import nodes
 from minirun.running import own_cgroup
 
 TYPE_CHECKING = False
@@ -32,7 +33,7 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: Any)
     state.check_id(container_id)
     log_detail(config)  # a wrong word is told before anything is made
     container = Container(settings, config, first_record(settings, container_id, config) | extra)
-    container.cgroup.directories()  # a wrong path is refused before anything is made
+    cgroup_of(container).directories()  # a wrong path is refused before anything is made
     if settings.root != f"{settings.store}/{places.CONTAINERS}":
         from minirun.engines import roots  # an engine has a root of its own
 
@@ -86,7 +87,7 @@ def _fill(path: str, container: Container) -> None:
             top = os.stat(config.layers[-1])
             os.chown(f"{path}/{places.UPPER}", top.st_uid, top.st_gid)
             os.chmod(f"{path}/{places.UPPER}", top.st_mode & 0o7777)
-            for name in nodes.volumes(config):
+            for name in mount_entry.volumes(config):
                 os.makedirs(f"{path}/{name}", 0o700)
         if container.layer_paths() != config.layers:
             for number in range(len(config.layers)):

@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from minirun.common import mountinfo
 from minirun.core.keeping.places import STORE
+from minirun.core.kernel import mountinfo
 from minirun.engines import roots
 from minirun.fast import launcher
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minirun.cgroups.hierarchies import Hierarchy, hierarchies_of, mounted, paths_of
-from minirun.common.mountinfo import parse
+from minirun.core.kernel.mountinfo import parse
 from minirun.inspect import processes
 
 SYSTEMD_HYBRID = r"""

@@ -20,8 +20,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from minirun.common import mountinfo
 from minirun.core.keeping.record import Record
+from minirun.core.kernel import mountinfo
 from minirun.core.kernel.process import prctl
 from minirun.core.rootfs import tree
 

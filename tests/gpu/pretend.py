@@ -18,8 +18,7 @@ from typing import Any
 
 from gpu.recorded import golden
 from gpu.sandbox import tree
-from minirun.common import mountinfo
-from minirun.core.kernel import mounts, namespaces, process
+from minirun.core.kernel import mountinfo, mounts, namespaces, process
 from minirun.fast import launcher
 from minirun.gpu.asked.drivers import inventory
 from minirun.gpu.nvidia.cli import catalog

@@ -17,12 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from minirun.common import mountinfo
-from minirun.common.own_root import OwnRoot
 from minirun.core import events
 from minirun.core.errors import MinirunError, from_os
-from minirun.core.kernel import mounts, namespaces
+from minirun.core.kernel import mountinfo, mounts, namespaces
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.own_root import OwnRoot
 from minirun.gpu import inject
 from minirun.gpu.asked.drivers import inventory
 from minirun.gpu.nvidia.cli import cli_args

@@ -20,10 +20,10 @@ import pytest
 from conftest import Program
 from gpu import images
 from gpu.sandbox import Sandbox
-from minirun.common.operations import WriteFile
-from minirun.common.own_root import OwnRoot
 from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.operations import WriteFile
+from minirun.core.rootfs.own_root import OwnRoot
 from minirun.gpu import apply
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia.cli import ldconfig

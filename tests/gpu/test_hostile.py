@@ -16,7 +16,7 @@ import pytest
 from conftest import Program
 from gpu import images
 from gpu.sandbox import Sandbox, debian_root, fingerprint, host_path
-from minirun.common import mountinfo
+from minirun.core.kernel import mountinfo
 from minirun.gpu.asked.drivers import inventory
 from minirun.gpu.simulated import elf
 from required import installed

@@ -15,7 +15,7 @@ import pytest
 from conftest import Program
 from gpu import images
 from gpu.sandbox import Sandbox, fingerprint
-from minirun.common import mountinfo
+from minirun.core.kernel import mountinfo
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import apply
 from minirun.gpu.asked.drivers import inventory

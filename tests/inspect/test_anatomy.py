@@ -9,7 +9,7 @@ import pytest
 
 from minirun.cgroups import reading
 from minirun.cgroups.ruleset import parse
-from minirun.common import mountinfo
+from minirun.core.kernel import mountinfo
 from minirun.core.rootfs.tree import remove_tree
 from minirun.inspect import mounts, page, snapshot
 

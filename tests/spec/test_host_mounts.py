@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conftest import wait_until
-from minirun.common import mountinfo
+from minirun.core.kernel import mountinfo
 from required import installed
 from spec.conftest import Bundle, Done
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from minirun.common import mountinfo
+from minirun.core.kernel import mountinfo
 
 CHECKOUT = Path(__file__).parents[2]
 

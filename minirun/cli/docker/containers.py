@@ -16,6 +16,7 @@ import select
 import time
 from datetime import datetime
 
+from minirun.cgroups import cgroup_of
 from minirun.cgroups.oom import OomNotice
 from minirun.cgroups.stats import stats
 from minirun.cli.flags import Flags, flag
@@ -120,7 +121,7 @@ def _processes(flags: Ps, settings: Settings) -> int:
     """Print the processes of a container. Raises MinirunError, OSError."""
     container = lookup.load(*roots.locate(settings, flags.args[0]))
     options = _options(flags)
-    pids = container.cgroup.processes() if container.cgroup.exists() else []
+    pids = cgroup_of(container).processes() if cgroup_of(container).exists() else []
     if flags.format == "json":
         return write(jsonlite.dumps(pids) + "\n")
     from minirun.running import processes  # subprocess: 10 ms
@@ -219,7 +220,7 @@ def _follow(root: str) -> NoReturn:
 def _print_event(container: Container, kind: str) -> None:
     event: dict[str, Any] = {"type": kind, "id": container.id}
     if kind == "stats":
-        event["data"] = stats(container.cgroup.record())
+        event["data"] = stats(cgroup_of(container).record())
     os.write(1, jsonlite.dumps(event).encode() + b"\n")
 
 
@@ -229,7 +230,7 @@ def _watch_use(container: Container, interval: float) -> int:
         pidfd = os.pidfd_open(container.record["init"]["pid"])
     except ProcessLookupError:
         return 0
-    memory = OomNotice(container.cgroup.record())
+    memory = OomNotice(cgroup_of(container).record())
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     if memory.fd >= 0:

@@ -2,7 +2,7 @@
 
 A declared volume becomes docker's anonymous volume: a directory of the container's own, kept apart
 from what the container writes elsewhere, and removed with it. In stage 1 it gets what the image
-has there (minirun.oci.mounts.binds). -v with the same destination takes its place.
+has there (minirun.core.rootfs.mount_entry). -v with the same destination takes its place.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from minirun.cli.docker.run_options import ConfigFlags
 from minirun.cli.runc.control import signal_number
 from minirun.core.errors import UsageError
 from minirun.core.keeping import places
+from minirun.core.rootfs.mount_options import COPY_UP
 from minirun.oci.bundle import absolute
-from minirun.oci.mounts.options import COPY_UP
 from minirun.oci.run_config import RunOptions
 
 TYPE_CHECKING = False

@@ -11,7 +11,7 @@ import _signal  # the C half: signal itself costs 2 ms
 import os
 import time
 
-from minirun.cgroups import below
+from minirun.cgroups import below, cgroup_of
 from minirun.cli.docker.exec import Exec
 from minirun.cli.words import variables
 from minirun.core import endings, events
@@ -107,9 +107,9 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
     container.config = config
     container.prepare(join.POINTS)
     if flags.cgroup:
-        container.cgroup = below.open_below(container.cgroup, flags.cgroup)
+        container.cgroup = below.open_below(cgroup_of(container), flags.cgroup)
     else:
-        container.cgroup = below.with_init(container.cgroup, container.record["init"]["pid"])
+        container.cgroup = below.with_init(cgroup_of(container), container.record["init"]["pid"])
     if managed and not flags.console_socket:  # without -i no input; with -d no output either
         streams = output.Streams(container, flags.interactive, flags.detach)
         return _run(container, config, flags, streams, way)

@@ -10,6 +10,7 @@ import os
 import select
 import time
 
+from minirun.cgroups import cgroup_of
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show
 from minirun.cli.runc.control import delete, signal_number
@@ -141,7 +142,7 @@ def _thaw(container: Container) -> None:
     One that the signal has ended may have no cgroup any more.
     """
     try:
-        container.cgroup.set_frozen(False)
+        cgroup_of(container).set_frozen(False)
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENODEV):
             raise

@@ -12,6 +12,7 @@ import shutil
 import sys
 from contextlib import closing
 
+from minirun.cgroups import cgroup_of
 from minirun.cgroups.reading import listing
 from minirun.cli.flags import Flags
 from minirun.cli.output import show, write
@@ -105,7 +106,7 @@ def _rules(container: Container) -> list[str]:
 
     Raises MinirunError, OSError.
     """
-    rules = container.cgroup.effective_device_rules()
+    rules = cgroup_of(container).effective_device_rules()
     return [clean(line) for line in listing(rules, device_names(container))]
 
 

@@ -15,12 +15,12 @@ from minirun import __version__
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import write
-from minirun.common.own_root import OwnRoot
 from minirun.core.config import Config
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping.settings import Settings
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.own_root import OwnRoot
 from minirun.gpu.nvidia.ctk import hooks
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 

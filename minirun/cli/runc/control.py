@@ -12,6 +12,7 @@ import _signal  # what the module signal is made of, without enum
 import errno
 import os
 
+from minirun.cgroups import cgroup_of
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.core import endings
@@ -82,17 +83,17 @@ def main_kill(args: list[str], settings: Settings) -> int:
         raise UsageError(text, "minirun kill ID [SIGNAL]", 1)
     number = signal_number(flags.args[1] if len(flags.args) > 1 else "TERM")
     container = lookup.load(settings, flags.args[0])
-    shared = not container.config.new_namespace("pid") and container.cgroup.exists()
+    shared = not container.config.new_namespace("pid") and cgroup_of(container).exists()
     if flags.all or (shared and number == _SIGKILL):
         from minirun.cgroups import stopping
 
-        stopping.kill(container.cgroup, number)
+        stopping.kill(cgroup_of(container), number)
         return 0
     endings.kill(container.record, number)
     paused = container.record["status"] == state.PAUSED
-    if number == _SIGKILL and paused and container.cgroup.version == 1:
+    if number == _SIGKILL and paused and cgroup_of(container).version == 1:
         # version 1 delivers no signal to a frozen process, not even this one
-        container.cgroup.set_frozen(False)
+        cgroup_of(container).set_frozen(False)
     return 0
 
 
@@ -162,7 +163,7 @@ def main_pause(args: list[str], settings: Settings) -> int:
     from minirun.cgroups import stopping
 
     try:
-        stopping.freeze(container.cgroup)
+        stopping.freeze(cgroup_of(container))
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENODEV):
             raise
@@ -176,5 +177,5 @@ def main_resume(args: list[str], settings: Settings) -> int:
     container = lookup.load(settings, flags.one_id())
     if container.record["status"] != state.PAUSED:
         raise StateError("container not paused", f"it is {container.record['status']}")
-    container.cgroup.set_frozen(False)
+    cgroup_of(container).set_frozen(False)
     return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+from minirun.cgroups import cgroup_of
 from minirun.cli.flags import Flags, flag
 from minirun.cli.words import size
 from minirun.core.errors import ConfigError, StateError, UsageError
@@ -59,9 +60,9 @@ def main(args: list[str], settings: Settings) -> int:
     limits = container.record.get("resources") or container.config.resources
     merged = validate.resources(merge(limits, changes))
     _check_recordable(merged)
-    names = merged if container.cgroup.takes_all_limits else changes
-    container.cgroup.set_resources({name: merged[name] for name in names})
-    container.save(resources=merged, cgroup=container.cgroup.record())
+    names = merged if cgroup_of(container).takes_all_limits else changes
+    cgroup_of(container).set_resources({name: merged[name] for name in names})
+    container.save(resources=merged, cgroup=cgroup_of(container).record())
     return 0
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from minirun.core.rootfs.inroot import Root
 
     class Operation(Protocol):
-        """What a plan consists of: minirun.common.operations has most of them."""
+        """What a plan consists of: rootfs.operations has most of them."""
 
         def describe(self) -> str:
             """Return it as a shell would say it."""

@@ -17,7 +17,7 @@ from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import mounts, namespaces, process
 from minirun.core.process import streams
-from minirun.core.rootfs import build, execute
+from minirun.core.rootfs import build, execute, mount_list, nodes
 from minirun.core.rootfs.inroot import Root
 
 TYPE_CHECKING = False
@@ -52,15 +52,12 @@ def make_places(container: Container) -> None:
 def plan(container: Container) -> Plan:
     """Return what init will do to its root filesystem in this stage, in order.
 
-    The cgroup namespace comes first: it decides which cgroups a mount of them shows.
+    The cgroup namespace comes first: it decides which cgroups a mount of them shows. Then config's
+    mounts, so /proc, /dev and -v; then /dev/null and the other nodes, which lie on /dev.
     """
-    needed = container.extras.values()
-    new_cgroup = (NewCgroupNamespace(),) if container.config.new_namespace("cgroup") else ()
-    return (
-        *new_cgroup,
-        *(operation for extra in needed for operation in extra.mounts()),
-        *(operation for extra in needed for operation in extra.nodes()),
-    )
+    config = container.config
+    new_cgroup = (NewCgroupNamespace(),) if config.new_namespace("cgroup") else ()
+    return (*new_cgroup, *mount_list.plan(container), *nodes.plan(config))
 
 
 class NewCgroupNamespace(Record):

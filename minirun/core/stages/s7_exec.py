@@ -18,7 +18,7 @@ from minirun.core.container import Container
 from minirun.core.handshake import Channel, Message
 from minirun.core.kernel import mounts, process
 from minirun.core.process import barrier, caps, command, privileges, streams
-from minirun.core.rootfs import execute
+from minirun.core.rootfs import execute, hidden, mount_list
 from minirun.core.rootfs.inroot import Root
 from minirun.core.stages.s1_clone import Init
 
@@ -95,8 +95,7 @@ def init(
 
 def plan(container: Container) -> Plan:
     """Return what is made read-only, and what is hidden, once the container's root is the root."""
-    needed = container.extras.values()
-    return tuple(operation for extra in needed for operation in extra.hide())
+    return (*mount_list.read_only(container.config), *hidden.plan(container.config))
 
 
 def change_root(root: Root, config: Config) -> None:

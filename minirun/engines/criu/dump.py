@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import os
 
-from minirun.common import mountinfo
 from minirun.core import endings
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
+from minirun.core.kernel import mountinfo
 from minirun.engines.criu import mounts, outside, program, refuse, streams
 
 LOG = "dump.log"

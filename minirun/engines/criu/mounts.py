@@ -21,14 +21,13 @@ import os
 from contextlib import closing
 
 from minirun.cgroups import Cgroup
-from minirun.common import mountinfo
-from minirun.common.mountinfo import Mount
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.keeping import jsonlite, state
-from minirun.core.kernel import files
+from minirun.core.kernel import files, mountinfo
+from minirun.core.kernel.mountinfo import Mount
+from minirun.core.rootfs import mount_entry
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.mounts import binds, nodes
 
 External = dict[str, list[str]]
 FILE = "mounts.json"
@@ -79,7 +78,7 @@ def _owners(config: Config, pid: int, mounts: dict[int, Mount]) -> dict[int, tup
 def _is_hosts(config: Config, row: dict[str, object]) -> bool:
     if row.get("type") in _CGROUPS:
         return not config.new_namespace("cgroup")
-    return nodes.is_bind(row)
+    return mount_entry.is_bind(row)
 
 
 def _mount_at(root: Root, place: str) -> int:
@@ -137,7 +136,7 @@ def _source(config: Config, cgroup: Cgroup, destination: str, below: str) -> str
                 if below in own:
                     return own[below]
                 continue
-            source = binds.source_of(config, row, f"mounts[{index}]")
+            source = mount_entry.source_of(config, row, f"mounts[{index}]")
             return _below(source, below) if below else source
     hint = "restore it with the mounts that it had"
     raise ConfigError(f"config.json: mounts: nothing is bound at {destination}", hint)
@@ -191,5 +190,9 @@ def make_places(config: Config, root: Root) -> None:
         place = row["destination"]
         if place.rstrip("/").startswith(above):
             continue
-        source = binds.source_of(config, row, f"mounts[{index}]") if nodes.is_bind(row) else "/"
+        source = (
+            mount_entry.source_of(config, row, f"mounts[{index}]")
+            if mount_entry.is_bind(row)
+            else "/"
+        )
         os.close(root.make_dir(place) if os.path.isdir(source) else root.make_file(place))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 
 from minirun import cgroups
+from minirun.cgroups import cgroup_of
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
@@ -89,7 +90,7 @@ def _enter(container: Container, options: CriuOptions) -> list[str]:
     mounts.refuse_links(config, root, found)
     mounts.make_places(config, root)
     root.close()
-    words = mounts.restore_options(found, config, container.cgroup)
+    words = mounts.restore_options(found, config, cgroup_of(container))
     for line in state.read_text("/proc/self/cgroup").splitlines():
         _, names, path = line.split(":", 2)
         for name in names.split(","):

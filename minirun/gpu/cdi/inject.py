@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.common.own_root import refusal
 from minirun.core.errors import GPUError
+from minirun.core.rootfs.own_root import refusal
 from minirun.gpu.cdi.container_edits import dump_hook
 from minirun.gpu.edits import Edits
 from minirun.gpu.steps import BindMount, DeviceNode

@@ -11,10 +11,10 @@ from contextlib import closing
 
 from minirun.cgroups import reading
 from minirun.cgroups.rules import DeviceRule
-from minirun.common import mountinfo
-from minirun.common.own_root import has
 from minirun.core.keeping.record import Record
+from minirun.core.kernel import mountinfo
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.own_root import has
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia.cli import musl, planner

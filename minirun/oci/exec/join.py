@@ -22,14 +22,13 @@ import errno
 import os
 import select
 
-from minirun.common import mountinfo
 from minirun.core import events, handshake
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, from_os
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
-from minirun.core.kernel import mounts, namespaces, process
+from minirun.core.kernel import mountinfo, mounts, namespaces, process
 from minirun.core.process import barrier, caps, command, privileges, streams
 from minirun.core.process.streams import Console
 from minirun.core.rootfs.inroot import Root

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import os
 
-from minirun.common import mountinfo
 from minirun.core.errors import StateError
 from minirun.core.extras import Extra
 from minirun.core.keeping import state
-from minirun.core.kernel import mounts
+from minirun.core.kernel import mountinfo, mounts
 from minirun.core.rootfs import build
 from minirun.core.rootfs.inroot import Root
 

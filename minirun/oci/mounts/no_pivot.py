@@ -6,9 +6,8 @@ chroot can leave. Its /proc and /sys at least are unmounted, because masks would
 
 import os
 
-from minirun.common import mountinfo
 from minirun.core.extras import Extra
-from minirun.core.kernel import mounts
+from minirun.core.kernel import mountinfo, mounts
 from minirun.core.rootfs.inroot import Root
 
 

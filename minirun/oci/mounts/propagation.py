@@ -10,7 +10,7 @@ from minirun.core.container import Container
 from minirun.core.errors import ConfigError
 from minirun.core.extras import Extra
 from minirun.core.kernel import mounts
-from minirun.oci.mounts.options import PROPAGATION
+from minirun.core.rootfs.mount_options import PROPAGATION
 
 _EINVAL = 22
 

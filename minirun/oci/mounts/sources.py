@@ -10,8 +10,7 @@ in its namespace, and not on a clone. See mount_namespaces(7).)
 
 What the spec says: runtime-spec, config.md, "Linux mount options", idmap: the entry's own mappings,
 or those of the container's user namespace; without either, an error. What the real stack does: runc
-the same; it opens every source of a container with a user namespace in the runtime. Imported only
-if config.json asks for one of the words, or has a user namespace.
+the same; it opens every source of a container with a user namespace in the runtime.
 """
 
 from __future__ import annotations
@@ -20,37 +19,45 @@ import os
 import stat
 
 from minirun.core.config import Config
+from minirun.core.container import Container
 from minirun.core.errors import ConfigError
+from minirun.core.extras import Extra
 from minirun.core.kernel import mounts, namespaces
+from minirun.core.rootfs import mount_entry, mount_options
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.mounts import binds, copyup, nodes, options
+from minirun.oci.mounts import copyup
 from minirun.oci.namespaces import idmap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.core.rootfs.mount_options import MountOptions
+    from minirun.core.stages.s1_clone import Init
+
     Maps = tuple[idmap.IdMapRows, idmap.IdMapRows]
 
 _SIGKILL = 9
 
 
-class MountSources:
+class MountSources(Extra):
     """Detached mounts by the place of their entry in config.json: mounts[3]."""
 
-    def __init__(self, config: Config, is_another_user: bool) -> None:
-        """Make them, also for sources that init, which is another user then, cannot reach.
+    def __init__(self, container: Container) -> None:
+        """Make them, also for sources that init, if it is another user then, cannot reach.
 
         Raises ConfigError, with the exact path, OSError.
         """
+        super().__init__(container)
+        config, is_another_user = self.config, _is_another_user(self.config)
         self.trees: dict[str, int] = {}
         try:
             for index, row in enumerate(config.raw.get("mounts") or []):
-                wanted, where = options.parse(row.get("options") or []), f"mounts[{index}]"
+                wanted, where = mount_options.parse(row.get("options") or []), f"mounts[{index}]"
                 if wanted.id_map or row.get("uidMappings"):
                     self.trees[where] = _tree(config, row, wanted, where)
-                elif is_another_user and nodes.is_bind(row):
-                    source = binds.source_of(config, row, where)
+                elif is_another_user and mount_entry.is_bind(row):
+                    source = mount_entry.source_of(config, row, where)
                     if not _is_open(source):
                         why = "init, another user out here, could not reach it"
                         self.trees[where] = _clone(source, wanted, is_slave=True, why=why)
@@ -58,7 +65,15 @@ class MountSources:
             self.close()
             raise
 
-    def copy_up(self, root: Root, path: str, below: int, *, whole: bool = False) -> None:
+    def from_outside(self, init: Init) -> None:
+        """Close the runtime's copies."""
+        self.close()
+
+    def source(self, where: str) -> int | None:
+        """Return the detached mount for an entry, if there is one."""
+        return self.trees.get(where)
+
+    def copy_up(self, root: Root, path: str, below: int, *, whole: bool) -> None:
         """Copy the directory `below` into the mount at `path`; `whole`: also its owner and mode."""
         target = root.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -67,7 +82,6 @@ class MountSources:
                 copyup.make_like(target, below)
         finally:
             os.close(target)
-            os.close(below)
 
     def close(self) -> None:
         """Close the descriptors. Mounts that init has attached stay."""
@@ -75,10 +89,18 @@ class MountSources:
             os.close(self.trees.popitem()[1])
 
 
-def _tree(config: Config, row: dict[str, Any], wanted: options.MountOptions, where: str) -> int:
-    if not nodes.is_bind(row):
+def _is_another_user(config: Config) -> bool:
+    """Return True if init is another user of the host than the runtime, which is root."""
+    if "user" not in config.namespaces or not config.new_namespace("mount") or os.geteuid():
+        return False
+    maps = config.linux.get("uidMappings") or ()
+    return not any(row["containerID"] == row["hostID"] == 0 for row in maps)
+
+
+def _tree(config: Config, row: dict[str, Any], wanted: MountOptions, where: str) -> int:
+    if not mount_entry.is_bind(row):
         raise ConfigError(f"config.json: {where}: only a bind mount can be id-mapped")
-    source = binds.source_of(config, row, where)
+    source = mount_entry.source_of(config, row, where)
     owner = _user_namespace(config, row, where)
     try:
         shared = (config.linux.get("rootfsPropagation") or "").endswith("shared")
@@ -103,7 +125,7 @@ def _tree(config: Config, row: dict[str, Any], wanted: options.MountOptions, whe
     return tree
 
 
-def _clone(source: str, wanted: options.MountOptions, *, is_slave: bool, why: str) -> int:
+def _clone(source: str, wanted: MountOptions, *, is_slave: bool, why: str) -> int:
     """Return a detached copy of the mount at a path; nothing spreads from a slave to the host."""
     recursive = bool(wanted.flags & mounts.MS_REC)
     flags = mounts.OPEN_TREE_CLONE | (mounts.AT_RECURSIVE if recursive else 0)

@@ -22,7 +22,7 @@ from minirun.core.extras import Extra
 from minirun.core.keeping import directories, places
 from minirun.core.keeping.visible import say
 from minirun.core.kernel import mounts, namespaces
-from minirun.oci.mounts import nodes
+from minirun.core.rootfs import mount_entry
 from minirun.oci.namespaces import idmap
 from minirun.oci.namespaces.shifted import Owners, copy_layer
 
@@ -60,7 +60,7 @@ class IdMaps(Extra):
             uid, gid = idmap.host_id(maps[0], ids.st_uid), idmap.host_id(maps[1], ids.st_gid)
             root = owner_of_root(*maps)
             os.chown(upper, root[0] if uid is None else uid, root[1] if gid is None else gid)
-            for name in nodes.volumes(self.config):
+            for name in mount_entry.volumes(self.config):
                 os.chown(f"{container.directory}/{name}", *root)
             if not _attach_layers(container, pid):
                 for layer, place in zip(self.config.layers, container.layer_paths(), strict=True):

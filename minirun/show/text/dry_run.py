@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from minirun.cgroups import cgroup_of
 from minirun.core import extras
 from minirun.core.container import Container
 from minirun.core.keeping import jsonlite
@@ -56,7 +57,7 @@ def _stage(number: int, actor: str, name: str, steps: Iterable[str]) -> Iterator
 
 def _first(container: Container) -> Iterator[str]:
     config = container.config
-    for directory in container.cgroup.directories():
+    for directory in cgroup_of(container).directories():
         yield f"mkdir {directory}"
     for name, limits in config.resources.items():
         if name != "devices":

@@ -14,10 +14,9 @@ from pathlib import Path
 from minirun import cgroups
 from minirun.cgroups.base import Cgroup
 from minirun.cgroups.rules import DeviceRule
-from minirun.common import mountinfo
 from minirun.core.errors import StateError
 from minirun.core.keeping import state
-from minirun.core.kernel import namespaces
+from minirun.core.kernel import mountinfo, namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.teach.lab.folder import LabFolder
 

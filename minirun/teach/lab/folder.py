@@ -26,10 +26,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from minirun.common import called, mountinfo
+from minirun.common import called
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping.settings import Settings
-from minirun.core.kernel import mounts
+from minirun.core.kernel import mountinfo, mounts
 from minirun.engines import roots
 from minirun.teach.lab.places import LABS, graded_mark
 

@@ -15,8 +15,8 @@ from minirun.cgroups import stats as counters
 from minirun.cli.runc.update import merge
 from minirun.cli.words import duration
 from minirun.core.errors import UsageError
+from minirun.core.rootfs import mount_options
 from minirun.oci import features
-from minirun.oci.mounts import options
 
 V1 = Path("/sys/fs/cgroup")
 MIB = 1 << 20
@@ -303,7 +303,7 @@ def test_the_one_annotation_that_is_obeyed(minirun: Program) -> None:
 def test_every_mount_option_of_the_features_is_known(minirun: Program) -> None:
     """None of them would be passed on to the file system as data."""
     for word in json.loads(minirun("features").stdout)["mountOptions"]:
-        assert options.parse([word]).data == "", word
+        assert mount_options.parse([word]).data == "", word
 
 
 def test_a_recursive_read_only_bind_is_one(minirun: Program, tmp_path: Path) -> None:

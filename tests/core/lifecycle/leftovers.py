@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from conftest import Program, processes, wait_until
-from minirun.common import mountinfo
+from minirun.core.kernel import mountinfo
 
 _STATE, _PARENT, _STARTED = 0, 1, 19
 """Where the fields 3, 4 and 22 of proc_pid_stat(5) are in what `processes` yields."""

@@ -8,7 +8,7 @@ import pytest
 from conftest import Program, wait_until
 from core.lifecycle.held import GPUS, Held
 from core.lifecycle.leftovers import assert_nothing
-from minirun.common import mountinfo
+from minirun.core.kernel import mountinfo
 
 
 @pytest.fixture(params=["state root", "state\troot", "state\nroot", "state\\040root"])

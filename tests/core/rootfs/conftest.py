@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.common import mountinfo
-from minirun.core.kernel import mounts, namespaces
+from minirun.core.kernel import mountinfo, mounts, namespaces
 from minirun.core.rootfs.inroot import Root
 
 Isolated = Callable[[Callable[[], object]], None]

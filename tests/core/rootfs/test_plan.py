@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from minirun.common import operations
 from minirun.core import rootfs
 from minirun.core.kernel import mounts
+from minirun.core.rootfs import operations
 from minirun.core.rootfs.inroot import Root
 
 

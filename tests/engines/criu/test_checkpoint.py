@@ -14,7 +14,7 @@ import pytest
 from conftest import cgroup, wait_until
 from engines.criu.conftest import Bundle
 from minirun.cgroups import hierarchies
-from minirun.common import mountinfo
+from minirun.core.kernel import mountinfo
 
 
 def test_it_goes_on_from_where_it_was(bundle_both: Bundle) -> None:

@@ -19,7 +19,7 @@ from engines.rootless.conftest import UID, User
 from gpu.conftest import driver, store  # noqa: F401  (fixtures)
 from gpu.pretend import ROOT, Host
 from gpu.sandbox import debian_root
-from minirun.oci.mounts import nodes
+from minirun.core.rootfs import nodes
 
 HOOK = "nvidia-container-runtime-hook"
 SCRIPT = (

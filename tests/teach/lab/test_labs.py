@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import STORE, Program
-from minirun.common import mountinfo
+from minirun.core.kernel import mountinfo
 from minirun.engines import roots
 from minirun.teach.lab import checks
 from minirun.teach.lab import labs as catalogue

@@ -26,12 +26,12 @@ import select
 import stat
 from ctypes import c_int, c_ulong
 
-from minirun.common.own_root import OwnRoot, has, refusal
 from minirun.core import events
 from minirun.core.errors import GPUError, from_os
 from minirun.core.keeping.visible import clean, warn
 from minirun.core.kernel import files, libc, mounts, namespaces, process
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.own_root import OwnRoot, has, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

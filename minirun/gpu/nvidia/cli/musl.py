@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 
-from minirun.common.own_root import has
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.own_root import has
 from minirun.gpu.edits import Edits
 
 TYPE_CHECKING = False

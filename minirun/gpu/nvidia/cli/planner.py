@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import os
 
-from minirun.common.operations import WriteFile
-from minirun.common.own_root import has
 from minirun.core import events
 from minirun.core.keeping.record import Record
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.operations import WriteFile
+from minirun.core.rootfs.own_root import has
 from minirun.gpu import driverroot
 from minirun.gpu.apply import resolve
 from minirun.gpu.asked.request import NvidiaRequest

@@ -11,7 +11,7 @@
 
 Engines call them as createContainer hooks: in the container's namespaces, before pivot_root. At
 that moment both trees can be seen, and the image is hostile: everything here is resolved below the
-container's root, and nothing is made among the host's files there (minirun.common.own_root).
+container's root, and nothing is made among the host's files there (minirun.core.rootfs.own_root).
 
 ldconfig reads the files of /etc/ld.so.conf.d by their names: 00-compat-*, of enable-cuda-compat,
 before 00-nvcr-*, which names the driver's folders, before the image's own, before zz-nvcr-*, which
@@ -27,11 +27,11 @@ import os
 import stat
 import zlib
 
-from minirun.common.operations import Bind, attach
-from minirun.common.own_root import OwnRoot, has
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.operations import Bind, attach
+from minirun.core.rootfs.own_root import OwnRoot, has
 from minirun.gpu.apply import Target
 from minirun.gpu.driverroot import PROC, link_target
 from minirun.gpu.nvidia.cli import ldconfig, musl

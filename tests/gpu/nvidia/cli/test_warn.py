@@ -20,9 +20,9 @@ from conftest import Program, skip
 from gpu import images, pretend
 from gpu.pretend import Host
 from gpu.sandbox import debian_root
-from minirun.common import mountinfo
 from minirun.core import gates
 from minirun.core.errors import GPUError
+from minirun.core.kernel import mountinfo
 from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
 from minirun.gpu.nvidia.cli import catalog, warn

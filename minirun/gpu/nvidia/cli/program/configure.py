@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import sys
 
-from minirun.common.own_root import OwnRoot
 from minirun.core import extras
 from minirun.core.errors import GPUError, from_os
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.own_root import OwnRoot
 from minirun.gpu import apply
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import ldconfig

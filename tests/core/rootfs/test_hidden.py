@@ -13,9 +13,8 @@ import pytest
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.kernel import mounts, namespaces
-from minirun.core.rootfs import execute
+from minirun.core.rootfs import execute, hidden
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.mounts.hide import Hide
 from minirun.oci.tuning.sysctl import Sysctl
 
 ALL = ("mount", "pid", "uts", "ipc", "network", "cgroup")
@@ -60,9 +59,7 @@ def inside(tree: Path, isolated: Any) -> Inside:
 
 def hide_paths(config: Config) -> None:
     root = Root.at("/")
-    hide = Hide(container(config))
-    execute(hide.hide(), root)
-    hide.after_hiding()
+    execute(hidden.plan(config), root)
     root.close()
 
 

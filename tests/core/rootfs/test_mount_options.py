@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from minirun.core.kernel import mounts as m
-from minirun.oci.mounts import options
-from minirun.oci.mounts.options import MountOptions, parse
+from minirun.core.rootfs import mount_options
+from minirun.core.rootfs.mount_options import MountOptions, parse
 
 NOTHING = MountOptions(0, (), 0, 0, 0, 0, "", False, "")
 
@@ -99,7 +99,7 @@ def test_the_kernel_sets_and_clears_what_a_word_says(
     isolated(body)
 
 
-@pytest.mark.parametrize("word", sorted(options.FLAGS.keys() - {"bind", "rbind", "remount"}))
+@pytest.mark.parametrize("word", sorted(mount_options.FLAGS.keys() - {"bind", "rbind", "remount"}))
 def test_the_kernel_takes_every_flag_with_a_tmpfs(tmp_path: Path, isolated: Any, word: str) -> None:
     wanted = parse([word])
 

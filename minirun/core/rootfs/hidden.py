@@ -11,9 +11,7 @@ import os
 import stat
 
 from minirun.core.config import Config
-from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, from_os
-from minirun.core.extras import Extra
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
@@ -26,23 +24,13 @@ _COPY = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
 _WHY = "hidden from the container"
 
 
-class Hide(Extra):
-    """What one container may not write or see."""
-
-    def __init__(self, container: Container) -> None:
-        super().__init__(container)
-        self.covers = Covers()
-
-    def hide(self) -> Plan:
-        """Return what is made read-only, what is hidden, and whether / is read-only."""
-        readonly = (ReadOnlyPath(*row) for row in _paths(self.config, "readonlyPaths"))
-        masked = (MaskedPath(*row, self.covers) for row in _paths(self.config, "maskedPaths"))
-        root = (ReadOnlyRoot(),) if self.config.raw["root"].get("readonly") else ()
-        return (*readonly, *masked, *root)
-
-    def after_hiding(self) -> None:
-        """Close what was held open for it."""
-        self.covers.close()
+def plan(config: Config) -> Plan:
+    """Return what is made read-only, what is hidden, and whether / is read-only."""
+    readonly = (ReadOnlyPath(*row) for row in _paths(config, "readonlyPaths"))
+    masked = _paths(config, "maskedPaths")
+    hidden = (MaskedPaths(tuple(masked)),) if masked else ()
+    root = (ReadOnlyRoot(),) if config.raw["root"].get("readonly") else ()
+    return (*readonly, *hidden, *root)
 
 
 def _paths(config: Config, name: str) -> list[tuple[str, str]]:
@@ -80,30 +68,39 @@ class ReadOnlyPath(Record):
             raise from_os(error, self.where) from None
 
 
-class MaskedPath(Record):
-    """Cover a file with /dev/null, and a directory with an empty, read-only tmpfs."""
+class MaskedPaths(Record):
+    """Cover each file with /dev/null, and each directory with an empty, read-only tmpfs."""
 
-    path: str
-    where: str
-    covers: Covers
+    rows: tuple[tuple[str, str], ...]
+    """Paths, and where each is listed."""
 
     def describe(self) -> str:
-        """Return it as a shell would say it."""
-        return f"hide {self.path}"
+        """Return it as a shell would say it, a line for each path."""
+        return "\n".join(f"hide {path}" for path, _ in self.rows)
 
     def execute(self, root: Root) -> None:
         """Do it. Raises MinirunError."""
+        covers = Covers()
         try:
-            target = root.open(self.path)
-            is_directory = stat.S_ISDIR(os.fstat(target).st_mode)
-            cover = self.covers.directory() if is_directory else self.covers.null(root)
-            mounts.move_mount(cover, target, shown=self.path)
-            os.close(cover)
-            os.close(target)
-        except (FileNotFoundError, NotADirectoryError):
-            pass
-        except OSError as error:
-            raise from_os(error, self.where) from None
+            for path, where in self.rows:
+                _mask(root, path, where, covers)
+        finally:
+            covers.close()
+
+
+def _mask(root: Root, path: str, where: str, covers: Covers) -> None:
+    """Cover one path; one that does not exist needs no cover. Raises MinirunError."""
+    try:
+        target = root.open(path)
+        is_directory = stat.S_ISDIR(os.fstat(target).st_mode)
+        cover = covers.directory() if is_directory else covers.null(root)
+        mounts.move_mount(cover, target, shown=path)
+        os.close(cover)
+        os.close(target)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise from_os(error, where) from None
 
 
 class ReadOnlyRoot(Record):

@@ -1,7 +1,8 @@
-"""Stage 1, init's half: one entry of config.json's `mounts`, from its words to a new file system.
+"""Stage 1, init's half: one entry of config.json's `mounts`: a new file system, or a bind mount.
 
-What the spec says: runtime-spec, config.md, "Mounts" and "Linux mount options": words that are no
-option belong to the file system. Bind mounts, which make none, are in minirun.oci.mounts.binds.
+What the spec says: runtime-spec, config.md, "Mounts" and "Linux mount options": an entry with bind
+or rbind among its options is a bind mount, whatever its type. Words that are no option belong to
+the file system; a bind mount makes none, and passes them over.
 
 What may be mounted over a container's /proc: procfs at /proc itself, and lxcfs' files below it.
 Runtime and command trust what /proc says and obeys: a mount over /proc/self/attr or /proc/sys makes
@@ -14,18 +15,20 @@ from __future__ import annotations
 
 import os
 
-from minirun.common import operations
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError
+from minirun.core.keeping import places
 from minirun.core.kernel import files, mounts
+from minirun.core.rootfs import mount_options, operations
 from minirun.core.rootfs.inroot import Root
-from minirun.oci.mounts import nodes, options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
-    from minirun.oci.mounts.sources import MountSources
+    from minirun.core.extras import Extra
+    from minirun.core.rootfs.mount_options import MountOptions
 
 _LXCFS = (
     "/proc/cpuinfo", "/proc/diskstats", "/proc/loadavg", "/proc/meminfo", "/proc/slabinfo",
@@ -80,31 +83,126 @@ def _path_of(fd: int) -> str:
 
 
 def mount(
-    config: Config, root: Root, row: dict[str, Any], where: str, sources: MountSources | None
+    config: Config, root: Root, row: dict[str, Any], where: str, extras: Sequence[Extra] = ()
 ) -> None:
-    """Mount a new file system. `sources` holds what the runtime has prepared for unusual entries.
+    """Mount what an entry names. `extras` may have a source, and copy what was there before.
 
     Raises OSError; ConfigError, which names the entry as `where`.
     """
-    wanted = options.parse(row.get("options") or [])
-    root = MountPoints(root, row, where)
+    options = mount_options.parse(row.get("options") or [])
+    points = MountPoints(root, row, where)
+    path: str = row["destination"]
+    below = -1  # the directory that is covered, if its content is to be copied
+    if is_volume(config, row):
+        below = _volume(points, path, where)
+    elif options.copy_up and not is_bind(row):
+        below = points.make_dir(path)
+    if is_bind(row):
+        _bind(config, points, row, where, options, extras)
+    else:
+        _mount_new(config, points, row, where, options)
+        options = options._replace(set=0, clear=0)  # mount(2) has set those
+    hold_top(config, root, path)
+    if below >= 0:
+        for extra in extras:
+            extra.copy_up(points, path, below, whole=is_bind(row))
+        os.close(below)
+    change(points, path, options)
+
+
+def _mount_new(
+    config: Config, root: Root, row: dict[str, Any], where: str, options: MountOptions
+) -> None:
+    """Mount a new file system, such as proc, tmpfs, sysfs. Raises OSError, ConfigError."""
     kind, path = row.get("type") or "none", row["destination"]
     if kind in ("proc", "sysfs"):
         _refuse_links(root, path, where)
-    late = kind == "tmpfs" or nodes.is_at_dev(row)  # to be filled first; read-only in stage 7
-    flags = wanted.flags & ~mounts.MS_RDONLY if late else wanted.flags
-    data = _with_mode(root, path, wanted.data) if kind == "tmpfs" else wanted.data
-    below = root.make_dir(path) if wanted.copy_up else -1
+    late = kind == "tmpfs" or is_at_dev(row)  # to be filled first; read-only in stage 7
+    flags = options.flags & ~mounts.MS_RDONLY if late else options.flags
+    data = _with_mode(root, path, options.data) if kind == "tmpfs" else options.data
     try:
         operations.MountFs(kind, row.get("source") or kind, path, flags, data).execute(root)
     except OSError as error:
         if kind != "mqueue" and not (kind == "sysfs" and error.errno == 1):
             raise
         _instead(config, root, kind, path)
-    hold_top(config, root, path)
-    if sources and wanted.copy_up:
-        sources.copy_up(root, path, below)
-    change(root, path, wanted._replace(set=0, clear=0))  # mount(2) has set those
+
+
+def _bind(
+    config: Config,
+    root: MountPoints,
+    row: dict[str, Any],
+    where: str,
+    options: MountOptions,
+    extras: Sequence[Extra],
+) -> None:
+    """Bind a file or directory of the host. Raises OSError, ConfigError."""
+    path = row["destination"]
+    trees = [tree for extra in extras if (tree := extra.source(where)) is not None]
+    if trees:
+        root.allow(trees[0])
+        operations.attach(root, trees[0], path)
+        return
+    source = source_of(config, row, where)
+    fd = os.open(source, os.O_PATH | os.O_CLOEXEC)
+    try:
+        root.allow(fd)
+        recursive = bool(options.flags & mounts.MS_REC)
+        operations.bind_fd(root, fd, source, path, recursive=recursive)
+    finally:
+        os.close(fd)
+
+
+def source_of(config: Config, row: dict[str, Any], where: str) -> str:
+    """Return the path on the host that an entry binds. Raises ConfigError if it cannot be found."""
+    source: str = row.get("source") or ""
+    if not source.startswith("/"):
+        source = f"{config.bundle}/{source}"
+    try:
+        os.stat(source)
+    except OSError as error:  # EACCES, too: the caller may have no root
+        what = os.strerror(error.errno or 0).lower()
+        raise ConfigError(f"config.json: {where}.source: {source}: {what}") from None
+    return source
+
+
+def is_bind(row: dict[str, Any]) -> bool:
+    """Return True if an entry of `mounts` mounts a file or directory of the host."""
+    words = row.get("options") or ()
+    return row.get("type") == "bind" or "bind" in words or "rbind" in words
+
+
+def is_at_dev(row: dict[str, Any]) -> bool:
+    """Return True if an entry of `mounts` lies at /dev, also by way of "..": /dev/, /x/../dev."""
+    destination: str = row["destination"]
+    return os.path.normpath(destination).lstrip("/") == "dev"
+
+
+def is_volume(config: Config, row: dict[str, Any]) -> bool:
+    """Return True for the bind mount of a volume that the image declares; `run IMAGE` has them."""
+    source = row.get("source") or ""
+    return source.startswith(f"{places.VOLUMES}/") and bool(config.choices.layers)
+
+
+def volumes(config: Config) -> list[str]:
+    """Return the directories of an image's volumes, relative to the container's own."""
+    return [row["source"] for row in config.raw.get("mounts") or () if is_volume(config, row)]
+
+
+def _volume(root: Root, path: str, where: str) -> int:
+    """Open the image's directory at the path of a volume. Raises ConfigError, OSError."""
+    try:
+        return root.make_dir(path)
+    except NotADirectoryError:
+        text = f"config.json: {where}.destination: the image declares a volume at {path}"
+        raise ConfigError(f"{text}, and has a file there", "-v /host/path:PATH instead") from None
+
+
+def as_shell(row: dict[str, Any]) -> str:
+    """Return an entry of `mounts` as a command line of mount(8)."""
+    kind, words = row.get("type") or "none", ",".join(row.get("options") or ())
+    start = "mount" if is_bind(row) else f"mount -t {kind}"
+    return f"{start} {row.get('source') or kind} {row['destination']} -o {words or 'defaults'}"
 
 
 def hold_top(config: Config, root: Root, path: str) -> None:
@@ -139,7 +237,7 @@ def _instead(config: Config, root: Root, kind: str, path: str) -> None:
     operations.Bind(source, path, mounts.MOUNT_ATTR_RDONLY).execute(root)
 
 
-def change(root: Root, path: str, wanted: options.MountOptions) -> None:
+def change(root: Root, path: str, wanted: MountOptions) -> None:
     """Set properties and propagation of the mount that now lies at `path`. Raises OSError."""
     top, tree = (wanted.set, wanted.clear), (wanted.set_all, wanted.clear_all)
     if not any((*top, *tree, *wanted.propagation)):

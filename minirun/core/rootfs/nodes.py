@@ -12,14 +12,13 @@ import os
 import stat
 from itertools import chain
 
-from minirun.common import operations
-from minirun.common.own_root import OwnRoot, has
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError
-from minirun.core.extras import Extra
-from minirun.core.keeping import places
 from minirun.core.keeping.record import Record
+from minirun.core.rootfs import operations
 from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.mount_entry import is_at_dev, is_bind
+from minirun.core.rootfs.own_root import OwnRoot, has
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,53 +38,27 @@ LINKS = (
 """Devices and links that every container has: runtime-spec, config-linux.md, "Default Devices"."""
 
 
-class Nodes(Extra):
-    """The device nodes of one container."""
+def plan(config: Config) -> Plan:
+    """Return how to make linux.devices, the default devices and the links.
 
-    def nodes(self) -> Plan:
-        """Return how to make linux.devices, the default devices and the links.
-
-        None of them if the host's /dev is bound there, or they would be made on the host.
-        """
-        rows = self.config.raw.get("mounts") or ()
-        if any(is_bind(row) for row in rows if is_at_dev(row)):
-            return ()
-        default = [operations.MakeNode(path, "c", *ids) for path, *ids in DEVICES]
-        nodes = [*default, *(_node(row) for row in self.config.linux.get("devices") or ())]
-        in_user_namespace, by_path = "user" in self.config.namespaces, {n.path: n for n in nodes}
-        by_path.pop("/dev/ptmx", None)  # of a privileged container; the link is the right one
-        devices = [MakeOrBindNode(node, in_user_namespace) for node in by_path.values()]
-        links = [operations.Symlink(target, path) for target, path in LINKS]
-        if not any(map(is_bind, rows)):
-            return (*devices, *links)
-        roots: list[OwnRoot] = []
-        return tuple(
-            [Guarded(device, roots) for device in devices]
-            + [Guarded(link, roots) for link in links]
-        )
-
-
-def is_volume(config: Config, row: dict[str, Any]) -> bool:
-    """Return True for the bind mount of a volume that the image declares; `run IMAGE` has them."""
-    source = row.get("source") or ""
-    return source.startswith(f"{places.VOLUMES}/") and bool(config.choices.layers)
-
-
-def volumes(config: Config) -> list[str]:
-    """Return the directories of an image's volumes, relative to the container's own."""
-    return [row["source"] for row in config.raw.get("mounts") or () if is_volume(config, row)]
-
-
-def is_at_dev(row: dict[str, Any]) -> bool:
-    """Return True if an entry of `mounts` lies at /dev, also by way of "..": /dev/, /x/../dev."""
-    destination: str = row["destination"]
-    return os.path.normpath(destination).lstrip("/") == "dev"
-
-
-def is_bind(row: dict[str, Any]) -> bool:
-    """Return True if an entry of `mounts` mounts a file or directory of the host."""
-    words = row.get("options") or ()
-    return row.get("type") == "bind" or "bind" in words or "rbind" in words
+    None of them if the host's /dev is bound there, or they would be made on the host.
+    """
+    rows = config.raw.get("mounts") or ()
+    if any(is_bind(row) for row in rows if is_at_dev(row)):
+        return ()
+    default = [operations.MakeNode(path, "c", *ids) for path, *ids in DEVICES]
+    nodes = [*default, *(_node(row) for row in config.linux.get("devices") or ())]
+    in_user_namespace, by_path = "user" in config.namespaces, {n.path: n for n in nodes}
+    by_path.pop("/dev/ptmx", None)  # of a privileged container; the link is the right one
+    devices = [MakeOrBindNode(node, in_user_namespace) for node in by_path.values()]
+    links = [operations.Symlink(target, path) for target, path in LINKS]
+    if not any(map(is_bind, rows)):
+        return (*devices, *links)
+    roots: list[OwnRoot] = []
+    return (
+        *(Guarded(device, roots) for device in devices),
+        *(Guarded(link, roots) for link in links),
+    )
 
 
 def _node(row: dict[str, Any]) -> operations.MakeNode:

@@ -17,8 +17,8 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.common import mountinfo
 from minirun.core.errors import MinirunError
+from minirun.core.kernel import mountinfo
 from minirun.core.rootfs.inroot import Root
 
 

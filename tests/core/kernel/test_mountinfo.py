@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.common import mountinfo
-from minirun.core.kernel import mounts, namespaces
+from minirun.core.kernel import mountinfo, mounts, namespaces
 from minirun.doctor.attempts import in_child
 
 AWKWARD = "a b\tc\nd\\e#f\\040g\rh\x0ci\x85j\udcffk - l"
