@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from minirun.core import extras
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.keeping.settings import Settings
@@ -14,5 +15,5 @@ def container(bundle: Path, **raw: Any) -> Container:
     record = {"id": bundle.name, "cgroup_path": f"/minirun/{bundle.name}"}
     settings = Settings(root=str(bundle.parent))
     made = Container(settings, Config(document, str(bundle)), record)
-    made.prepare()
+    extras.prepare(made)
     return made

@@ -136,9 +136,8 @@ def test_every_room_has_a_ring() -> None:
 
 
 def test_walls() -> None:
-    """The list of exceptions is to become empty."""
     wrong = {a for a in ARROWS if not is_allowed(a) and (not a.typing or room(a.source) == "core")}
-    assert written(wrong) == allowed("arrows.txt")
+    assert written(wrong) == set()
 
 
 def test_minirun_calls_the_workshop_through_two_tables() -> None:
@@ -160,12 +159,16 @@ def test_inner_imports() -> None:
 
 
 def test_no_circles() -> None:
-    """No module needs itself, by whatever detour; imports inside functions count too."""
+    """No module needs itself, by whatever detour.
+
+    Imports inside functions count too, and those for the type checker: where two modules know each
+    other's types, neither can be read first.
+    """
     below: dict[str, set[str]] = {name: set() for name in MODULES}
     for arrow in ARROWS:
-        if not arrow.typing and arrow.source != "minirun.core.extras":
+        if arrow.source != "minirun.core.extras" or room(arrow.target) == "core":
             below[arrow.source].add(arrow.target)
-    assert {" ".join(sorted(circle)) for circle in circles(below)} == allowed("circles.txt")
+    assert [" ".join(sorted(circle)) for circle in circles(below)] == []
 
 
 def test_a_class_name_is_used_once() -> None:

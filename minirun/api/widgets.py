@@ -22,7 +22,24 @@ from minirun.show.text.event_row import clean
 from minirun.show.web.board import Board
 
 if TYPE_CHECKING:
-    from minirun.api.labs import Lab
+    from typing import Protocol
+
+    class LabActions(Protocol):
+        """What the buttons call of a lab: minirun.api.labs."""
+
+        @property
+        def folder(self) -> Path:
+            """Where it lies, once it is started."""
+
+        def start(self, choice: str) -> str:
+            """Answer the question, and make the container."""
+
+        def call(self, word: str) -> str:
+            """Call one of its commands."""
+
+        def mend(self, commands: str) -> str:
+            """Run commands in its folder."""
+
 
 _HERE = Path(__file__).parent
 _PAUSE = 0.1
@@ -121,7 +138,7 @@ class LabButtons(anywidget.AnyWidget):
     turn = traitlets.Int(0).tag(sync=True)
     """How many commands were run: it changes last, and with each."""
 
-    def __init__(self, lab: Lab, **state: Any) -> None:
+    def __init__(self, lab: LabActions, **state: Any) -> None:
         super().__init__(**state, **_seen(lab))
         self._lab = lab
         self.on_msg(self._heard)
@@ -145,7 +162,7 @@ class LabButtons(anywidget.AnyWidget):
             self.turn += 1
 
 
-def _seen(lab: Lab) -> dict[str, Any]:
+def _seen(lab: LabActions) -> dict[str, Any]:
     """Return whether a lab is started, where, and its run.sh as it is now."""
     script = lab.folder / "run.sh"
     text = ""

@@ -23,8 +23,9 @@ What the two sides say to each other, and what all of them write down.
 The container, and what is known of it.
 
     config                config.json, as the stages read it
-    container             a container while a command works on it
+    container             a container while a command works on it; the points of its extras
     extras                what this container needs beyond the core: the table to the rings
+    rings                 the functions of the rings that the core calls for each container
     cgroup                what the stages ask of a cgroup
     endings               the later life: start, kill, delete
 
@@ -65,7 +66,7 @@ System calls, through ctypes, once, in kernel/.
 An appendix, which a reader may skip: keeping/, state.json and the like. Its own list says what is
 where.
 
-The core is the start of a container whole, but for these, which extras names (gpu/inject:
+The core is the start of a container whole, but for these, which extras and rings name (gpu/inject:
 stages/s5_inject). With them nothing that an ordinary `run --gpus 0 IMAGE` does is missing.
 
     running/supervise     who calls create: the process that stays until the container ends

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import extras
+from minirun.core import rings
 from minirun.core.errors import ConfigError
 from minirun.core.keeping import jsonlite, places, state_file
 from minirun.core.keeping.choices import DEFAULTS, Choices
@@ -113,7 +113,7 @@ def load(bundle: str, choices: Choices = DEFAULTS) -> Config:
     """Read and check `bundle`/config.json. Raises ConfigError."""
     path = f"{bundle}/{places.CONFIG}"
     try:
-        document = extras.function("check_config")(jsonlite.loads(_read(path)))
+        document = rings.function("check_config")(jsonlite.loads(_read(path)))
         return Config(document, bundle, choices)
     except FileNotFoundError:
         hint = "a bundle is a directory with a config.json; minirun spec makes one"

@@ -1,28 +1,40 @@
-"""A container while a command works on it: its directory, its config and its record."""
+"""A container while a command works on it: its directory, its config, its record, its extras."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 
-from minirun.core import events, extras
+from minirun.core import events, rings
 from minirun.core.config import LOG, Config
 from minirun.core.errors import ConfigError, StateError, UsageError
 from minirun.core.keeping import places, state, state_file
+from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import Settings
-from minirun.core.process.streams import Console
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import select
+    from collections.abc import Sequence
     from typing import Any
 
     from minirun.core.cgroup import OwnCgroup
-    from minirun.core.extras import Extra
     from minirun.core.gates import Gates
+    from minirun.core.handshake import Channel, Init
+    from minirun.core.rootfs.inroot import Root
 
 LOG_LIMIT = 1 << 20
 """Bytes. A larger log is not opened again: it begins with the start, and each exec adds to it."""
 DETAILS = ("off", "stages", "syscalls")
+
+
+class Console(Record):
+    """Three descriptors for the command, and the socket that gets a terminal's master end."""
+
+    stdin: int = 0
+    stdout: int = 1
+    stderr: int = 2
+    socket: int = -1
 
 
 class Container:
@@ -41,13 +53,13 @@ class Container:
         self.console = Console()
         self.preserve_fds = 0
         self.extras: dict[str, Extra] = {}
-        """What it needs beyond the core, by name; :meth:`prepare` makes them."""
+        """What it needs beyond the core, by name; minirun.core.extras makes them."""
 
     @property
     def cgroup(self) -> OwnCgroup:
         """Its cgroup, opened when it is first used: `start`, for one, does not use it."""
         if self._cgroup is None:
-            self._cgroup = extras.function("open_cgroup")(self)
+            self._cgroup = rings.function("open_cgroup")(self)
         return self._cgroup
 
     @cgroup.setter
@@ -62,13 +74,6 @@ class Container:
         5. No other process could look into init: its user namespace is new.
         """
         return self.unprivileged and self.config.new_namespace("user")
-
-    def prepare(self, points: frozenset[str] = extras.POINTS) -> None:
-        """Load and compile all that is needed at `points`, before init is cloned from this process.
-
-        After pivot_root nothing can be loaded any more. Raises ConfigError, MinirunError.
-        """
-        self.extras = extras.load(self, points)
 
     def layer_paths(self) -> list[str]:
         """Return the layers' paths as init sees them: in a user namespace, id-mapped mounts."""
@@ -118,6 +123,83 @@ class Container:
             "pid": self.record["pid"], "bundle": self.config.bundle,
             "annotations": self.config.annotations,
         }  # fmt: skip
+
+
+class Extra:
+    """What one module does for one container. Each method is a point of the stages.
+
+    A method that a module leaves out does nothing. Each may raise MinirunError, OSError.
+    """
+
+    def __init__(self, container: Container) -> None:
+        self.container = container
+        self.config = container.config
+
+    def clone(self, flags: int) -> tuple[int, int] | None:
+        """Stage 1, runtime, right before clone: or in place of it, and then return (pid, pidfd)."""
+        return None
+
+    def from_outside(self, init: Init) -> None:
+        """Stage 1, runtime, after clone: do for init what it cannot do for itself."""
+
+    def isolate(self) -> bool:
+        """Stage 1, init: set which mounts spread to and from the host. Return True if it did."""
+        return False
+
+    def inside(self) -> None:
+        """Stage 1, init: called when it is in its new namespaces, and root there."""
+
+    def source(self, where: str) -> int | None:
+        """Stage 1, init: return a detached mount for the entry `where` of `mounts`, or None."""
+        return None
+
+    def copy_up(self, root: Root, path: str, below: int, *, whole: bool) -> None:
+        """Stage 1, init: copy the directory `below` into the mount that now covers it, at `path`.
+
+        `whole`: its owner and mode, too.
+        """
+
+    def receive(self, channel: Channel, pid: int, pidfd: int, status: str) -> None:
+        """Stage 7, runtime: take what process `pid` passes on while it becomes the command."""
+
+    def before_pivot(self, root: Root) -> None:
+        """After stage 2, init, while hooks run: read the image's files; / is the host's still."""
+
+    def connect(self, root: Root, console: Console, *, console_node: bool) -> bool:
+        """Stage 7, init: make the command's streams 0 to 2. Return True if it did."""
+        return False
+
+    def lead_session(self) -> None:
+        """Stage 7, init: called when it leads a new session."""
+
+    def change_root(self, root: Root) -> bool:
+        """Stage 7, init: make `root` the root without pivot_root. Return True if it did."""
+        return False
+
+    def after_pivot(self) -> None:
+        """Stage 7, init: called when the container's root is /, before anything in it is hidden."""
+
+    def after_hiding(self) -> None:
+        """Stage 7, init: called when all is hidden that the container may not see."""
+
+    def limit(self) -> None:
+        """Stage 7, init, still with all privileges: set what a process can set for itself alone."""
+
+    def groups(self) -> Sequence[int]:
+        """Stage 7, init: the groups that its user joins besides those of config.json."""
+        return ()
+
+    def before_user(self, channel: Channel) -> None:
+        """Stage 7, init: called while it still has all privileges."""
+
+    def after_user(self, channel: Channel) -> None:
+        """Stage 7, init: called when it is the container's user, with its capabilities."""
+
+    def while_waiting(self, poll: select.poll) -> None:
+        """Stage 7, init, at exec.fifo: serve what has come, and let `poll` wake it for more."""
+
+    def before_exec(self) -> None:
+        """Stage 7, init: called right before execve."""
 
 
 def log_detail(config: Config) -> str:

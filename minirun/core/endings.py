@@ -11,7 +11,7 @@ import os
 import select
 import time
 
-from minirun.core import events, extras, handshake
+from minirun.core import events, handshake, rings
 from minirun.core.container import Container
 from minirun.core.errors import CommandError, MinirunError, StateError
 from minirun.core.handshake import Channel
@@ -115,12 +115,12 @@ def destroy(container: Container) -> None:
             pass
     clear_cgroup(container)
     if noted := record.get("root_mount"):
-        extras.function("unmount_root")(noted)
+        rings.function("unmount_root")(noted)
     reap(record["init"])
     await_supervisor(record["supervisor"])
     _poststop(container)
     events.close_log()
-    extras.function("keep_log")(container.settings.root, container.id)
+    rings.function("keep_log")(container.settings.root, container.id)
     directories.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
 
 
@@ -148,7 +148,7 @@ def _empty(container: Container, fd: int) -> None:
     except PermissionError:
         if not container.unprivileged or not container.config.new_namespace("user"):
             raise
-        extras.function("empty_directory")(container, fd)
+        rings.function("empty_directory")(container, fd)
 
 
 def clear_cgroup(container: Container) -> None:
@@ -163,7 +163,7 @@ def clear_cgroup(container: Container) -> None:
         container.cgroup.remove(0 if is_known or container.record["init"] else UNNOTED_ENDS)
     except MinirunError:  # it is not empty; or it was to be systemd's, which does not run
         if is_known:
-            extras.function("clear_cgroup")(container.cgroup, PATIENCE)
+            rings.function("clear_cgroup")(container.cgroup, PATIENCE)
 
 
 def reap(init: dict[str, Any] | None) -> None:

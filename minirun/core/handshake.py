@@ -32,6 +32,7 @@ import stat
 from minirun.core import events
 from minirun.core.errors import MinirunError
 from minirun.core.keeping import jsonlite, places
+from minirun.core.keeping.record import Record
 
 
 class Message:
@@ -136,6 +137,14 @@ def error_from(line: str) -> MinirunError:
         return MinirunError(str(fields["text"]), str(fields["hint"]), int(fields["status"]))
     except (KeyError, TypeError, ValueError, OverflowError):  # another message, or a forged one
         return MinirunError(f"handshake: unexpected {word!r}")
+
+
+class Init(Record):
+    """The runtime's end of the connection to init."""
+
+    pid: int
+    pidfd: int
+    channel: Channel
 
 
 class Ends:

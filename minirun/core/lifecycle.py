@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import events, handshake
+from minirun.core import events, extras, handshake
 from minirun.core.container import Container
 from minirun.core.endings import destroy
 from minirun.core.errors import MinirunError, from_os
-from minirun.core.handshake import Channel, Message
+from minirun.core.handshake import Channel, Init, Message
 from minirun.core.keeping import places
 from minirun.core.stages import s1_clone, s2_ask, s3_prestart, s6_answer, s7_exec
-from minirun.core.stages.s1_clone import Init
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def create(container: Container) -> Init:
     init = None
     try:
         with events.stage(1, "runtime", "clone and root filesystem", why="init is born"):
-            container.prepare()
+            extras.prepare(container)
             s1_clone.make_places(container)
             plan = s1_clone.plan(container)
             init = s1_clone.runtime(container, lambda channel: run_init(container, plan, channel))

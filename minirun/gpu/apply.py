@@ -24,7 +24,6 @@ import stat
 
 from minirun.core import events
 from minirun.core.errors import GPUError
-from minirun.core.keeping.record import Record
 from minirun.core.kernel import mountinfo, mounts, namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.operations import Symlink, WriteFile
@@ -32,15 +31,13 @@ from minirun.core.rootfs.own_root import OwnRoot
 from minirun.gpu.driverroot import link_target
 from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.steps import Place
+from minirun.gpu.target import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from minirun.cgroups.entrance import Entrance
-    from minirun.cgroups.foreign import DeviceCgroup
-    from minirun.core.cgroup import OwnCgroup
     from minirun.gpu.edits import Edits
     from minirun.gpu.steps import Step
 
@@ -52,22 +49,6 @@ _CACHES = ("/etc/ld.so.cache", "/etc/ld.so.cache~", "/var/cache/ldconfig/aux-cac
 """What ldconfig writes, and what it leaves when it is killed."""
 _LARGEST = 64 << 20
 _MOST_LINKS = 40  # as the kernel has it: path_resolution(7)
-
-
-class Target(Record):
-    """The container, seen from its mount namespace, in which the caller is."""
-
-    root: OwnRoot
-    rootfs: str
-    """The root's path there."""
-    ldconfig: int = -1
-    """The host's program, opened outside; -1 for none."""
-    owner: tuple[int, int] = (0, 0)
-    """User and group of the container's root: ldconfig writes as these (minirun.gpu.owner)."""
-    entrance: Entrance | None = None
-    """Leads into the container's cgroups, for ldconfig; None: it stays in the caller's."""
-    cgroup: OwnCgroup | DeviceCgroup | None = None
-    """The cgroup whose device rules are changed; None: no rule is changed."""
 
 
 def apply(

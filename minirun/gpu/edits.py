@@ -17,7 +17,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.gpu.cdi.container_edits import CdiHook, CdiNetDevice
     from minirun.gpu.steps import Step
 
 _NODE = (
@@ -39,6 +38,24 @@ class GivenGpu(Record):
     def as_json(self) -> dict[str, Any]:
         """Return its row in edits.json."""
         return {"index": self.name, "minor": self.minor, "uuid": self.uuid, "model": self.model}
+
+
+class CdiHook(Record):
+    """A hook for config.json: CDI's hooks entry; `timeout` in seconds, 0 for none."""
+
+    name: str
+    """The kind of hook: createContainer, ..."""
+    path: str
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    timeout: int = 0
+
+
+class CdiNetDevice(Record):
+    """A network interface of the host that is moved into the container: CDI's netDevices entry."""
+
+    host_name: str
+    name: str
 
 
 class Edits(Record):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import events, extras
+from minirun.core import events, extras, rings
 from minirun.core.config import Config, environment_of
 from minirun.core.container import Container
 from minirun.core.keeping import places, visible
@@ -20,6 +20,7 @@ from minirun.gpu.asked.request import UnmetRequirement
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.cli import ldconfig, musl, planner
+from minirun.gpu.target import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def configure(
     host that belong to this container alone. Raises GPUError, OSError.
     """
     program = ldconfig.open_host(request.ldconfig)
-    entrance = extras.function("cgroup_entrance")(pid)
+    entrance = rings.function("cgroup_entrance")(pid)
     owner = apply.enter(pid)
     root = OwnRoot(Root.at(request.rootfs).fd, own_folders)
     edits = _plan(found, request, root)._replace(no_cgroups=request.no_cgroups)
@@ -134,7 +135,7 @@ def configure(
         events.emit("note", "warning", {"text": text}, why=musl.ADVICE)
         visible.warn(f"{text} ({musl.ADVICE})")
     rules = None if request.no_cgroups else cgroup
-    target = apply.Target(root, request.rootfs, program, owner, entrance, rules)
+    target = Target(root, request.rootfs, program, owner, entrance, rules)
     apply.apply(edits, target)
     return edits
 

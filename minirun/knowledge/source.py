@@ -16,13 +16,12 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-import minirun
 from minirun.core import errors
 
 WARNING, REMARK, REASON = "warning", "remark", "reason"
 GAP = "{…}"
 """What stands in a text for a part that only the event itself knows."""
-_SOURCE = Path(minirun.__file__).parent
+_SOURCE = Path(__file__).parents[1]
 _WORKSHOP = "rootfs_tools"
 _BASE, _REASON = "MinirunError", "ValueError"
 _MOST = 16

@@ -12,7 +12,7 @@ import ctypes
 import os
 from ctypes import c_int, c_ulong, c_void_p
 
-from minirun.core.extras import Extra
+from minirun.core.container import Extra
 from minirun.core.kernel import libc
 
 AF_UNIX, SOCK_DGRAM, SOCK_CLOEXEC = 1, 2, 0o2000000

@@ -21,15 +21,15 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from minirun.common import descriptors
+from minirun.core.container import Extra
 from minirun.core.errors import ConfigError
-from minirun.core.extras import Extra
 from minirun.net.interfaces import ROUTE, network_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.core.stages.s1_clone import Init
+    from minirun.core.handshake import Init
 
 _PERMANENT = 0x80  # IFA_F_PERMANENT, linux/if_addr.h
 _PARTS = (("local", "IFA_LOCAL"), ("address", "IFA_ADDRESS"), ("broadcast", "IFA_BROADCAST"))

@@ -6,7 +6,7 @@ runtime, and runc and crun fill it in.
 
 from __future__ import annotations
 
-from minirun.core.extras import Extra
+from minirun.core.container import Extra
 from minirun.core.rootfs.inroot import Root
 
 TYPE_CHECKING = False

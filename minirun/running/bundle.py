@@ -9,14 +9,13 @@ import os
 from minirun.core import config as oci_config
 from minirun.core import endings, events, gates, lifecycle
 from minirun.core.config import ANNOTATION, LOG, Config
-from minirun.core.container import Container
+from minirun.core.container import Console, Container
 from minirun.core.errors import UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.choices import DEFAULTS, OTHER_VENDORS, Choices
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean, warn
-from minirun.core.process.streams import Console
 from minirun.engines import other_hook
 from minirun.engines.origin import origin
 from minirun.gpu.asked import variables

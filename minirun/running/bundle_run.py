@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import endings, extras, lifecycle
+from minirun.core import endings, lifecycle, rings
 from minirun.core.container import Container
+from minirun.core.handshake import Init
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
-from minirun.core.stages.s1_clone import Init
 from minirun.running import bundle, handover, notify, output, readiness, signals
 
 
@@ -60,7 +60,7 @@ def _end(container: Container, status: int, *, keep: bool) -> None:
     """Delete the container, which has ended; to be kept are its record and its cgroup."""
     if keep:
         if not container.config.new_namespace("pid"):  # else init's end was that of all
-            extras.function("kill_cgroup")(container.cgroup)
+            rings.function("kill_cgroup")(container.cgroup)
         container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
     else:
         endings.destroy(container)

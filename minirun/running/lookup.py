@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from minirun.core import config as oci_config
-from minirun.core import extras
+from minirun.core import rings
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError
 from minirun.core.keeping import choices, jsonlite, places, state
@@ -59,7 +59,7 @@ def saved_config(directory: str, *, whole: bool = True) -> dict[str, Any] | None
         raw = jsonlite.loads(records.read_file(fd, places.CONFIG).decode())
         linux = raw.get("linux") if isinstance(raw, dict) else None
         seccomp = linux.pop("seccomp", None) if linux.__class__ is dict and not whole else None
-        checked: dict[str, Any] = extras.function("check_config")(raw)
+        checked: dict[str, Any] = rings.function("check_config")(raw)
     except FileNotFoundError:
         return None
     except ConfigError as error:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 
 from minirun.core import endings
-from minirun.core.container import Container
+from minirun.core.container import Console, Container
 from minirun.core.errors import from_os
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
-from minirun.core.process.streams import Console
 from minirun.running import pipes
 
 TYPE_CHECKING = False
@@ -137,7 +136,7 @@ class Streams:
         from minirun.running import output_files  # what --rm has shown is not kept
 
         try:
-            return output_files.OutputLog(self.directory, self.log)
+            return output_files.OutputLog(self.directory, self.log.max_size, self.log.max_file)
         except OSError as error:  # the command runs by now: it is looked after all the same
             warn(from_os(error, "what the container writes is not kept").line())
             return None

@@ -18,8 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minirun.running.output import OutputLimits
-
 _LONGEST = 65536
 """Bytes: what is longer than that without a line's end is written as it is."""
 
@@ -27,9 +25,10 @@ _LONGEST = 65536
 class OutputLog:
     """The writer: the container's supervisor."""
 
-    def __init__(self, directory: str, limits: OutputLimits) -> None:
+    def __init__(self, directory: str, max_size: int, max_file: int) -> None:
+        """Open it. Of at most `max_file` files each has at most `max_size` bytes; -1: no limit."""
         self.path = f"{directory}/{OUTPUT}"
-        self.limits = limits
+        self.max_size, self.max_file = max_size, max_file
         self.rest = {"stdout": b"", "stderr": b""}
         self._open()
 
@@ -60,7 +59,7 @@ class OutputLog:
         try:
             for line in lines:
                 row = f'{{"log": {jsonlite.dumps(line.decode(errors="replace"))}{end}'.encode()
-                full = 0 <= self.limits.max_size < self.size + size + len(row)
+                full = 0 <= self.max_size < self.size + size + len(row)
                 if full and self.size + size:
                     self._write(b"".join(rows))
                     self._rotate()
@@ -81,7 +80,7 @@ class OutputLog:
 
     def _rotate(self) -> None:
         """Begin a new file. Raises OSError."""
-        names = [self.path, *(f"{self.path}.{n}" for n in range(1, self.limits.max_file))]
+        names = [self.path, *(f"{self.path}.{n}" for n in range(1, self.max_file))]
         _remove(names[-1])
         for older, newer in zip(names[:0:-1], names[-2::-1], strict=True):
             try:

@@ -5,7 +5,7 @@ import inspect
 
 import pytest
 
-from minirun.core import extras
+from minirun.core import extras, rings
 from minirun.core.extras import TABLE, Extra
 
 NAMES = {name for name in vars(Extra) if not name.startswith("_")}
@@ -30,9 +30,9 @@ def test_all_points_are_known() -> None:
     assert {point for _, _, points in TABLE for point in points} == NAMES
 
 
-@pytest.mark.parametrize("name", extras.FUNCTIONS)
+@pytest.mark.parametrize("name", rings.FUNCTIONS)
 def test_behind_each_door_is_a_function(name: str) -> None:
-    assert callable(extras.function(name))
+    assert callable(rings.function(name))
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.simulated import elf
 from minirun.gpu.steps import BindMount, CompatLibrary, DeviceNode, Link, Step, Tmpfs
+from minirun.gpu.target import Target
 
 GPU = ("--gpus", "0", "--gpu-driver=simulated")
 NODES = (("nvidiactl", 195, 255), ("nvidia0", 195, 0), ("nvidia-uvm", 510, 0),
@@ -223,7 +224,7 @@ def in_host_folder(host: Path, step: Step, place: str) -> Callable[[Root], Any]:
         fresh, one = OwnRoot(Root.at(rootfs).fd), step
         if isinstance(one, CompatLibrary):
             one = one._replace(fd=root.open(one.host_path))
-        apply.apply(Edits(steps=(one,)), apply.Target(fresh, rootfs))
+        apply.apply(Edits(steps=(one,)), Target(fresh, rootfs))
 
     return work
 
@@ -318,7 +319,7 @@ def test_ldconfig(debian: Sandbox, host: Path) -> None:
         os.makedirs(f"{rootfs}/opt/x")
         mounts.mount(str(host), f"{rootfs}/opt/x", None, mounts.MS_BIND)
         program = ldconfig.open_host("@/sbin/ldconfig")
-        target = apply.Target(OwnRoot(Root.at(rootfs).fd), rootfs, program)
+        target = Target(OwnRoot(Root.at(rootfs).fd), rootfs, program)
         apply.apply(Edits(ldconfig="@/sbin/ldconfig", library_folders=("/opt/x",)), target)
 
     assert debian.inside(work)["error"] == ""
@@ -334,7 +335,7 @@ def test_what_the_host_gets_while_a_step_fails(debian: Sandbox, host: Path) -> N
         rootfs = os.readlink(f"/proc/self/fd/{root.fd}")
         os.makedirs(f"{rootfs}/opt/x")
         mounts.mount(str(host), f"{rootfs}/opt/x", None, mounts.MS_BIND)
-        target = apply.Target(OwnRoot(Root.at(rootfs).fd), rootfs)
+        target = Target(OwnRoot(Root.at(rootfs).fd), rootfs)
         apply.apply(Edits(steps=(step,)), target, lambda _: (host / "new").write_text("hers"))
 
     assert "no such file" in debian.inside(work)["error"].lower()

@@ -21,6 +21,7 @@ from minirun.gpu import apply
 from minirun.gpu.asked.drivers import inventory
 from minirun.gpu.nvidia.cli import cli_args, ldconfig
 from minirun.gpu.nvidia.cli import planner as nvidia
+from minirun.gpu.target import Target
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 WORDS = ("--ldconfig=@/sbin/ldconfig", "--device=all", "--compute", "--utility", "--graphics")
@@ -58,7 +59,7 @@ def fail_everywhere(box: Sandbox, store: str) -> Callable[[Root], dict[str, Any]
 
             fd = ldconfig.open_host(request.ldconfig)
             try:
-                apply.apply(plan, apply.Target(root, box.root, fd), tell)
+                apply.apply(plan, Target(root, box.root, fd), tell)
             except Broken:
                 left += [number] if seen(box) != before else []
             finally:

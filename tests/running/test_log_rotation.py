@@ -81,7 +81,7 @@ def test_a_usual_run_is_bounded() -> None:
 
 def test_a_writer_that_was_killed_between_two_steps(tmp_path: Path) -> None:
     """A number is missing then; what is there is read in order, and the next step works."""
-    log = OutputLog(str(tmp_path), OutputLimits(300, 4))
+    log = OutputLog(str(tmp_path), *OutputLimits(300, 4))
     for number in range(12):
         log.write("stdout", b"line %d\n" % number)
     log.close()
@@ -90,7 +90,7 @@ def test_a_writer_that_was_killed_between_two_steps(tmp_path: Path) -> None:
     (tmp_path / "log.json.2").rename(tmp_path / "log.json.3")
     left = [os.read(fd, 99999) for fd in output_reader.open_all(str(tmp_path))]
     assert left == before[1:]
-    log = OutputLog(str(tmp_path), OutputLimits(300, 4))
+    log = OutputLog(str(tmp_path), *OutputLimits(300, 4))
     for number in range(12, 16):
         log.write("stdout", b"line %d\n" % number)
     log.close()
@@ -111,7 +111,7 @@ def test_a_wrong_option(minirun: Program, option: str) -> None:
 
 def test_half_a_line_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk has room for half a line: it is taken back, and what comes later is whole."""
-    log = OutputLog(str(tmp_path), OutputLimits())
+    log = OutputLog(str(tmp_path), *OutputLimits())
     log.write("stdout", b"one\n")
     whole = os.write
     with monkeypatch.context() as patch:
@@ -125,7 +125,7 @@ def test_half_a_line_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_many_short_lines_are_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a command that writes 10,000 lines waits for as many system calls of its supervisor."""
-    log = OutputLog(str(tmp_path), OutputLimits())
+    log = OutputLog(str(tmp_path), *OutputLimits())
     written: list[int] = []
     whole = os.write
     with monkeypatch.context() as patch:
@@ -140,7 +140,7 @@ def test_many_short_lines_are_one_write(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_disk_that_takes_some_of_many_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = OutputLog(str(tmp_path), OutputLimits())
+    log = OutputLog(str(tmp_path), *OutputLimits())
     whole = os.write
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", lambda fd, data: whole(fd, data[: len(data) * 5 // 8]))
@@ -177,7 +177,7 @@ def test_a_full_disk_behind_the_caller_is_one_line(minirun: Program) -> None:
 
 
 def test_a_broken_line_is_left_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    log = OutputLog(str(tmp_path), OutputLimits())
+    log = OutputLog(str(tmp_path), *OutputLimits())
     log.write("stdout", b"one\n")
     os.write(log.fd, b'{"log": "ha\n[]\n{"log": 1}\n\xff\n')
     log.write("stdout", b"two\n")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import sys
+from typing import Any
 
-from minirun.api.course import magics
 from minirun.api.course.session import Session
 from minirun.api.course.text import Question, Text, last_line, load, plain
 from minirun.api.labs import Lab
@@ -135,8 +136,32 @@ def lesson(name: str, language: str = "") -> Lesson:
     else:
         atexit.register(_close)
     _current = begun
-    magics.register(begun)
+    _register_magics(begun)
     return begun
+
+
+def _register_magics(lesson: Lesson) -> None:
+    """Give the running IPython, if there is one, two magics: what a lesson's cells begin with.
+
+    %%shell         the lines below are commands of the lesson's shell
+    %%answer 2      so are these; their last line is what happened, in question 2
+    """
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None:
+        return
+
+    def run(line: str, cell: str) -> CellOutput:
+        return lesson.shell(cell)
+
+    def answer(line: str, cell: str) -> Verdict:
+        from IPython.display import display
+
+        said = lesson.shell(cell)
+        display(said)  # type: ignore[no-untyped-call]
+        return lesson.answer(int(line), said)
+
+    shell.register_magic_function(run, "cell", "shell")
+    shell.register_magic_function(answer, "cell", "answer")
 
 
 _current: Lesson | None = None

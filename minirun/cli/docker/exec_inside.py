@@ -14,16 +14,15 @@ import time
 from minirun.cgroups import below, cgroup_of
 from minirun.cli.docker.exec import Exec
 from minirun.cli.words import variables
-from minirun.core import endings, events
+from minirun.core import endings, events, extras
 from minirun.core.config import Config
-from minirun.core.container import Container
+from minirun.core.container import Console, Container
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError, from_os
 from minirun.core.handshake import PeerDied
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
 from minirun.core.process.caps import NUMBERS
-from minirun.core.process.streams import Console
 from minirun.core.rootfs.inroot import Root
 from minirun.engines import roots
 from minirun.oci import user, validate
@@ -105,7 +104,7 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
     raw = {**container.config.raw, "process": process}
     config = Config(raw, container.config.bundle, container.config.choices)
     container.config = config
-    container.prepare(join.POINTS)
+    extras.prepare(container, join.POINTS)
     if flags.cgroup:
         container.cgroup = below.open_below(cgroup_of(container), flags.cgroup)
     else:

@@ -12,7 +12,7 @@ from minirun.running import bundle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.cli.runc.run_bundle import RunBundle
+    from minirun.cli.docker.run import Run
 
 
 class Create(Flags):
@@ -34,7 +34,7 @@ def main(args: list[str], settings: Settings) -> int:
     return 0
 
 
-def bundle_options(flags: Create | RunBundle, choices: Choices) -> bundle.BundleOptions:
+def bundle_options(flags: Create | Run, choices: Choices) -> bundle.BundleOptions:
     """Return what the flags say. Raises UsageError, in runc's words if there is not one id."""
     if len(flags.args) != 1:
         raise UsageError(f'"minirun create" needs exactly one id, got {len(flags.args)}', status=1)

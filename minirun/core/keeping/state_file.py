@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.core import extras
+from minirun.core import rings
 from minirun.core.errors import StateError
 from minirun.core.keeping import jsonlite, places
 
@@ -82,7 +82,7 @@ def _read(fd: int, directory: str) -> dict[str, Any]:
         value: dict[str, Any] = jsonlite.loads(read_file(fd, places.STATE).decode())
         if isinstance(value, dict) and value and not any(key in value for key in _OWN_KEYS):
             raise ForeignDirectory(directory, f"{places.STATE} is another program's")
-        extras.function("check_record")(value, directory)
+        rings.function("check_record")(value, directory)
     except (ValueError, OSError) as error:
         if not is_at(fd, directory):  # another command removes it at this moment
             raise FileNotFoundError(2, os.strerror(2), directory) from None

@@ -6,23 +6,12 @@ import fcntl
 import os
 import stat
 
-from minirun.core.keeping.record import Record
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.core.container import Container
+    from minirun.core.container import Console, Container
     from minirun.core.rootfs.inroot import Root
 
 _NULL = os.makedev(1, 3)
-
-
-class Console(Record):
-    """Three descriptors for the command, and the socket that gets a terminal's master end."""
-
-    stdin: int = 0
-    stdout: int = 1
-    stderr: int = 2
-    socket: int = -1
 
 
 def connect(

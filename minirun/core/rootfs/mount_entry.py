@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from minirun.core.extras import Extra
+    from minirun.core.container import Extra
     from minirun.core.rootfs.mount_options import MountOptions
 
 _LXCFS = (

@@ -16,8 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.core.container import Container
-    from minirun.core.extras import Extra
+    from minirun.core.container import Container, Extra
     from minirun.core.rootfs import Operation, Plan
     from minirun.core.rootfs.inroot import Root
 

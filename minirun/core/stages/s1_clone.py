@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import events, extras
+from minirun.core import events, rings
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
-from minirun.core.handshake import Channel, Ends, Message, make_fifos
+from minirun.core.handshake import Channel, Ends, Init, Message, make_fifos
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import mounts, namespaces, process
@@ -35,18 +35,10 @@ a user namespace is made by init as root in that: /dev/mqueue belongs to the one
 _EINVAL = 22
 
 
-class Init(Record):
-    """The runtime's end of the connection to init."""
-
-    pid: int
-    pidfd: int
-    channel: Channel
-
-
 def make_places(container: Container) -> None:
     """Make the FIFOs and the cgroup, before any process. Raises OSError, MinirunError."""
     make_fifos(container.directory)
-    extras.function("make_cgroup")(container)
+    rings.function("make_cgroup")(container)
 
 
 def plan(container: Container) -> Plan:

@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from minirun.core.stages.s1_clone import Init
+    from minirun.core.handshake import Init
 
 
 class PlannedHook(Record):

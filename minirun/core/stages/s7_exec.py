@@ -15,12 +15,11 @@ import select
 from minirun.core import events, hooks
 from minirun.core.config import Config
 from minirun.core.container import Container
-from minirun.core.handshake import Channel, Message
+from minirun.core.handshake import Channel, Init, Message
 from minirun.core.kernel import mounts, process
 from minirun.core.process import barrier, caps, command, privileges, streams
 from minirun.core.rootfs import execute, hidden, mount_list
 from minirun.core.rootfs.inroot import Root
-from minirun.core.stages.s1_clone import Init
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

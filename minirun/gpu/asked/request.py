@@ -8,14 +8,11 @@ those of nvidia-container-cli's options.
 from __future__ import annotations
 
 from minirun.core.errors import GPUError
-from minirun.core.keeping.choices import DEFAULTS, Choices
 from minirun.core.keeping.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from minirun.gpu.cdi.request import CdiEdits
 
 CAPABILITIES = ("compat32", "compute", "display", "graphics", "ngx", "utility", "video")
 """Of NVIDIA's driver, in the order of the hook's arguments (alphabetical)."""
@@ -147,16 +144,3 @@ class GpuOptions(Record):
         names = [name for name in names if name.startswith(("NVIDIA_", "CUDA_"))]
         theirs = [name for name in names if name not in own]
         return {OF_IMAGE: theirs} if theirs else {}
-
-
-class RunGpus(Record):
-    """What config.json, and the caller's choices, get for the GPUs of one container."""
-
-    env: tuple[str, ...] = ()
-    """The variables that NVIDIA's hook reads."""
-    hook: dict[str, Any] | None = None
-    cdi: CdiEdits | None = None
-    warnings: tuple[str, ...] = ()
-    choices: Choices = DEFAULTS
-    groups: tuple[int, ...] = ()
-    """Groups of the GPUs' nodes."""

@@ -8,18 +8,34 @@ from __future__ import annotations
 
 from minirun.core.config import environment_of
 from minirun.core.errors import UsageError
-from minirun.core.keeping.choices import OTHER_VENDORS
+from minirun.core.keeping.choices import DEFAULTS, OTHER_VENDORS, Choices
+from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import say
 from minirun.gpu.asked import drivers, select
-from minirun.gpu.asked.request import CDI_ANNOTATION, VENDOR_VARIABLES, VISIBLE, GpuOptions, RunGpus
+from minirun.gpu.asked.request import CDI_ANNOTATION, VENDOR_VARIABLES, VISIBLE, GpuOptions
 from minirun.gpu.asked.select import GpuSelector, parse_gpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from minirun.core.keeping.settings import Settings
     from minirun.gpu.cdi.request import CdiEdits
 
 _SIMULATED = "NO NVIDIA DRIVER ON THIS MACHINE: THE GPUS ARE SIMULATED (--gpu-driver=simulated)"
+
+
+class RunGpus(Record):
+    """What config.json, and the caller's choices, get for the GPUs of one container."""
+
+    env: tuple[str, ...] = ()
+    """The variables that NVIDIA's hook reads."""
+    hook: dict[str, Any] | None = None
+    cdi: CdiEdits | None = None
+    warnings: tuple[str, ...] = ()
+    choices: Choices = DEFAULTS
+    groups: tuple[int, ...] = ()
+    """Groups of the GPUs' nodes."""
 
 
 def resolve(asked: GpuOptions, settings: Settings, container_id: str) -> RunGpus:

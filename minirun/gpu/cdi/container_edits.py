@@ -7,8 +7,7 @@ reference library does, 0 and the empty list are not written.
 
 from __future__ import annotations
 
-from minirun.core.keeping.record import Record
-from minirun.gpu.edits import Edits
+from minirun.gpu.edits import CdiHook, CdiNetDevice, Edits
 from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False
@@ -30,24 +29,6 @@ _MOUNT = (
     ("hostPath", "host_path", ""), ("containerPath", "path", ""), ("options", "options", ()),
     ("type", "kind", ""),
 )  # fmt: skip
-
-
-class CdiHook(Record):
-    """A hook for config.json: CDI's hooks entry; `timeout` in seconds, 0 for none."""
-
-    name: str
-    """The kind of hook: createContainer, ..."""
-    path: str
-    args: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    timeout: int = 0
-
-
-class CdiNetDevice(Record):
-    """A network interface of the host that is moved into the container: CDI's netDevices entry."""
-
-    host_name: str
-    name: str
 
 
 def parse(edits: dict[str, Any]) -> Edits:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import fcntl
 import os
 
-from minirun.core import events, extras
+from minirun.core import events, rings
 from minirun.core.container import Container
 from minirun.core.errors import GPUError, StateError
 from minirun.core.keeping import jsonlite, places, state, state_file
@@ -140,7 +140,7 @@ def record_holders(container: Container, given: tuple[GivenGpu, ...], simulated:
         return
     settings = container.settings
     shared = claim(settings.root, rows)
-    others = extras.function("gpu_holders")(settings, container.directory) if exclusive else []
+    others = rings.function("gpu_holders")(settings, container.directory) if exclusive else []
     for held in (*others, *exclusive_elsewhere(settings)):
         for row in rows:
             if row.driver == held.driver and overlap(row.gpu, held.gpu):

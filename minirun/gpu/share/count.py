@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import extras
+from minirun.core import rings
 from minirun.core.errors import GPUError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
@@ -26,7 +26,7 @@ def choose(
         raise GPUError(f"--gpus count={selector.amount}: more than there are", hint)
     settings, container_id = place
     root = settings.root
-    others: list[Holder] = extras.function("gpu_holders")(settings)
+    others: list[Holder] = rings.function("gpu_holders")(settings)
     others += exclusive_elsewhere(settings)
     if not container_id:
         held = [*others, *(row for row in read(root) if row.counts(root))]

@@ -24,9 +24,8 @@ import os
 import stat
 
 from minirun.core.config import Config
-from minirun.core.container import Container
+from minirun.core.container import Container, Extra
 from minirun.core.errors import GPUError
-from minirun.core.extras import Extra
 from minirun.core.keeping.choices import OTHER_VENDORS
 from minirun.core.keeping.record import Record
 from minirun.gpu import driverroot, trusted

@@ -8,10 +8,9 @@ Users met these differences when NVIDIA's runtime changed its default from one t
 
 from minirun.core.keeping.record import Record
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu.cdi.container_edits import CdiHook
 from minirun.gpu.cdi.request import CdiEdits
 from minirun.gpu.driverroot import PROC
-from minirun.gpu.edits import Edits
+from minirun.gpu.edits import CdiHook, Edits
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.cli import planner as nvidia

@@ -20,9 +20,8 @@ import _socket  # the C half of socket; the Python half costs 5 ms at import
 import os
 import select
 
-from minirun.core.container import Container
+from minirun.core.container import Container, Extra
 from minirun.core.errors import StateError
-from minirun.core.extras import Extra
 from minirun.core.keeping import places
 from minirun.core.kernel import namespaces
 from minirun.core.rootfs.inroot import Root

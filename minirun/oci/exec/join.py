@@ -24,13 +24,12 @@ import select
 
 from minirun.core import events, handshake
 from minirun.core.config import Config
-from minirun.core.container import Container
+from minirun.core.container import Console, Container
 from minirun.core.errors import MinirunError, StateError, from_os
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import mountinfo, mounts, namespaces, process
 from minirun.core.process import barrier, caps, command, privileges, streams
-from minirun.core.process.streams import Console
 from minirun.core.rootfs.inroot import Root
 from minirun.oci import home
 from minirun.oci.exec import created, newcomer, sibling

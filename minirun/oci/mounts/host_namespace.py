@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import os
 
+from minirun.core.container import Extra
 from minirun.core.errors import StateError
-from minirun.core.extras import Extra
 from minirun.core.keeping import state
 from minirun.core.kernel import mountinfo, mounts
 from minirun.core.rootfs import build

@@ -6,7 +6,7 @@ chroot can leave. Its /proc and /sys at least are unmounted, because masks would
 
 import os
 
-from minirun.core.extras import Extra
+from minirun.core.container import Extra
 from minirun.core.kernel import mountinfo, mounts
 from minirun.core.rootfs.inroot import Root
 

@@ -6,9 +6,8 @@ mount namespace a kind of propagation before anything is mounted, and the new ro
 once it is the root.
 """
 
-from minirun.core.container import Container
+from minirun.core.container import Container, Extra
 from minirun.core.errors import ConfigError
-from minirun.core.extras import Extra
 from minirun.core.kernel import mounts
 from minirun.core.rootfs.mount_options import PROPAGATION
 

@@ -19,9 +19,8 @@ import os
 import stat
 
 from minirun.core.config import Config
-from minirun.core.container import Container
+from minirun.core.container import Container, Extra
 from minirun.core.errors import ConfigError
-from minirun.core.extras import Extra
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs import mount_entry, mount_options
 from minirun.core.rootfs.inroot import Root
@@ -32,8 +31,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.core.handshake import Init
     from minirun.core.rootfs.mount_options import MountOptions
-    from minirun.core.stages.s1_clone import Init
 
     Maps = tuple[idmap.IdMapRows, idmap.IdMapRows]
 

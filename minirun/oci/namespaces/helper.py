@@ -21,9 +21,8 @@ import os
 
 from minirun.core import events
 from minirun.core.config import Config
-from minirun.core.container import Container
+from minirun.core.container import Container, Extra
 from minirun.core.errors import ConfigError, MinirunError, from_os
-from minirun.core.extras import Extra
 from minirun.core.handshake import Channel
 from minirun.core.keeping import state
 from minirun.core.kernel import namespaces, process

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.core.config import Config
-    from minirun.core.process.streams import Console
+    from minirun.core.container import Console
 
     IdMapRows = list[dict[str, int]]
 

@@ -16,9 +16,8 @@ from __future__ import annotations
 import os
 
 from minirun.core import events
-from minirun.core.container import Container
+from minirun.core.container import Container, Extra
 from minirun.core.errors import MinirunError
-from minirun.core.extras import Extra
 from minirun.core.keeping import directories, places
 from minirun.core.keeping.visible import say
 from minirun.core.kernel import mounts, namespaces
@@ -28,7 +27,7 @@ from minirun.oci.namespaces.shifted import Owners, copy_layer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.core.stages.s1_clone import Init
+    from minirun.core.handshake import Init
 
 _NO_ID_MAPS = (22, 38, 95)
 """EINVAL, ENOSYS, EOPNOTSUPP: mount_setattr(2)."""

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import os
 
-from minirun.core.container import Container
+from minirun.core.container import Container, Extra
 from minirun.core.errors import StateError
-from minirun.core.extras import Extra
 from minirun.core.handshake import Message
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping.visible import say
@@ -24,9 +23,8 @@ from minirun.oci.seccomp import compiler, profile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.core.handshake import Channel
+    from minirun.core.handshake import Channel, Init
     from minirun.core.rootfs.inroot import Root
-    from minirun.core.stages.s1_clone import Init
     from minirun.oci.seccomp.profile import Filter, Rules
 
 

@@ -31,8 +31,8 @@ import struct
 import termios
 
 from minirun.core import events
+from minirun.core.container import Extra
 from minirun.core.errors import MinirunError
-from minirun.core.extras import Extra
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs.inroot import RESOLVE, Root
 from minirun.oci import descriptors
@@ -40,7 +40,7 @@ from minirun.oci.terminal.relay import set_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.core.process.streams import Console
+    from minirun.core.container import Console
 
 DEVPTS_SUPER_MAGIC = 0x1CD1
 TIOCGPTN, TIOCSPTLCK, TIOCGPTPEER = 0x80045430, 0x40045431, 0x5441  # asm-generic/ioctls.h

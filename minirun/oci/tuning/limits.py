@@ -5,16 +5,15 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_int, c_void_p
 
-from minirun.core.container import Container
+from minirun.core.container import Container, Extra
 from minirun.core.errors import ConfigError
-from minirun.core.extras import Extra
 from minirun.core.keeping import state
 from minirun.core.kernel import libc
 from minirun.oci.rlimits import RLIMITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.core.stages.s1_clone import Init
+    from minirun.core.handshake import Init
 
 LEAST_FILES = 4
 """Descriptors that a command needs to begin: 0 to 2, and the one that tells how its start went."""

@@ -8,9 +8,8 @@ to the runtime to refuse net.* there, as runc does (libcontainer/configs/validat
 import os
 
 from minirun.core.config import Config
-from minirun.core.container import Container
+from minirun.core.container import Container, Extra
 from minirun.core.errors import ConfigError, MinirunError
-from minirun.core.extras import Extra
 from minirun.core.kernel import files, namespaces
 from minirun.core.rootfs.inroot import Root
 

@@ -18,9 +18,8 @@ from __future__ import annotations
 import errno
 import os
 
-from minirun.core.container import Container
+from minirun.core.container import Container, Extra
 from minirun.core.errors import ConfigError
-from minirun.core.extras import Extra
 from minirun.oci.tuning import labels, sched
 
 TYPE_CHECKING = False

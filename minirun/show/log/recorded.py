@@ -7,7 +7,7 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from minirun.core import extras
+from minirun.core import rings
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
@@ -100,7 +100,7 @@ def _given(settings: Settings) -> dict[str, str]:
     """Return container → the GPUs that it has, of those that run."""
     found: dict[str, list[str]] = {}
     try:
-        for row in extras.function("gpu_holders")(settings):
+        for row in rings.function("gpu_holders")(settings):
             found.setdefault(row.container, []).append(row.gpu)
     except (MinirunError, OSError):
         pass  # `gpu ps` says why

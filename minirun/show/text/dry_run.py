@@ -33,7 +33,7 @@ _PID = 4194305
 def lines(container: Container) -> Iterator[str]:
     """Yield the plan of a container that is not made, as text. Raises MinirunError, OSError."""
     config = container.config
-    container.prepare()
+    extras.prepare(container)
     yield from _stage(1, "runtime", "clone and root filesystem", _first(container))
     yield from _stage(2, "init", "ask for the prestart hooks", ["RUN_HOOKS → init.fifo"])
     turns = s3_prestart.planned_hooks(config)

@@ -20,9 +20,9 @@ from typing import NamedTuple
 from minirun.core.errors import ImageError
 from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import files, process
-from rootfs_tools.build.stage import id_of
 from rootfs_tools.dockerfile.chmod import octal
 from rootfs_tools.draft import MEMORY, beside
+from rootfs_tools.unpack import ID_LIMIT
 
 LIMIT = 500 << 10
 """Bytes of a secret: buildkit's."""
@@ -203,3 +203,10 @@ def _is_socket(path: str) -> bool:
         return stat.S_ISSOCK(os.stat(path).st_mode)
     except OSError:
         return False
+
+
+def id_of(text: str, name: str) -> int:
+    """Return the user or group that an option says, which is a number. Raises ImageError."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 10 or int(text) > ID_LIMIT:
+        raise ImageError(f"{name}={text:.40}: not a number from 0 to {ID_LIMIT}")
+    return int(text)

@@ -8,14 +8,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minirun.core.errors import ImageError
 from minirun.core.keeping.settings import Settings
 from rootfs_tools.blobs import Blobs
 from rootfs_tools.dockerfile.cache import CachedStep, StepCache, over
 from rootfs_tools.dockerfile.trees import FolderTree, LayerTree
-from rootfs_tools.image_spec import OCI_LAYER, Descriptor, History, Platform
 from rootfs_tools.layers import Layer, Layers
-from rootfs_tools.unpack import ID_LIMIT
+from rootfs_tools.image_spec import OCI_LAYER, Descriptor, History, Platform
 
 if TYPE_CHECKING:
     from rootfs_tools.build.secrets import Secrets
@@ -116,10 +114,3 @@ def put(diff_id: str, stage: BuildStage, store: str, *, is_new: bool = False) ->
     made = Layers(store).ensure(over(stage.chain, diff_id), diff_id, blob, below, mend=is_new)
     descriptor = Descriptor(OCI_LAYER, diff_id, os.path.getsize(blob))
     stage.layers.append(BuiltLayer(descriptor, diff_id, made))
-
-
-def id_of(text: str, name: str) -> int:
-    """Return the user or group that an option says, which is a number. Raises ImageError."""
-    if not (text.isascii() and text.isdigit()) or len(text) > 10 or int(text) > ID_LIMIT:
-        raise ImageError(f"{name}={text:.40}: not a number from 0 to {ID_LIMIT}")
-    return int(text)

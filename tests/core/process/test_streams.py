@@ -11,8 +11,8 @@ import pytest
 from conftest import Program
 from containers import container
 from minirun.__main__ import open_stdio
+from minirun.core.container import Console
 from minirun.core.process import streams
-from minirun.core.process.streams import Console
 from minirun.core.rootfs.inroot import Root
 
 

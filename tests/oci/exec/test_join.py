@@ -9,11 +9,11 @@ import pytest
 
 from cli.columns import Runtime
 from conftest import Program, wait_until
-from minirun.core.container import Container
+from minirun.core import extras
+from minirun.core.container import Console, Container
 from minirun.core.errors import MinirunError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
-from minirun.core.process.streams import Console
 from minirun.oci.exec import join, sibling
 from minirun.running import lookup
 
@@ -26,7 +26,7 @@ def living(minirun: Program, tmp_path: Path) -> Iterator[Container]:
     assert made("create", "-b", ".", "ID").returncode == 0
     assert made("start", "ID").returncode == 0
     found = lookup.load(Settings(root=str(minirun.root)), made.name)
-    found.prepare(join.POINTS)
+    extras.prepare(found, join.POINTS)
     yield found
     assert made("delete", "ID").returncode == 0
 

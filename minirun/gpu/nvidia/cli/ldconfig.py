@@ -37,7 +37,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from minirun.gpu.apply import Target
+    from minirun.gpu.target import Target
 
 _HINT = 'choose another with ldconfig = "@PATH" in the nvidia toolkit\'s config.toml'
 _PT_INTERP = 3

@@ -19,8 +19,7 @@ import stat
 
 from minirun.core.errors import GPUError
 from minirun.core.keeping.record import Record
-from minirun.gpu.cdi.container_edits import CdiHook
-from minirun.gpu.edits import Edits
+from minirun.gpu.edits import CdiHook, Edits
 from minirun.gpu.inventory import Gpu, Inventory, Mig
 from minirun.gpu.nvidia.cli.catalog import CAPS_FOLDER
 from minirun.gpu.nvidia.ctk import driver, graphics

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from minirun.core.keeping.record import Record
 from minirun.gpu.cdi.check import least_version
-from minirun.gpu.cdi.container_edits import CdiHook, dump
+from minirun.gpu.cdi.container_edits import dump
 from minirun.gpu.cdi.inject import join
 from minirun.gpu.cdi.registry import SIMULATED
-from minirun.gpu.edits import Edits
+from minirun.gpu.edits import CdiHook, Edits
 from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False

@@ -11,8 +11,7 @@ from __future__ import annotations
 from minirun.core.errors import GPUError
 from minirun.gpu.asked.select import pci
 from minirun.gpu.cdi import inject
-from minirun.gpu.cdi.container_edits import CdiHook
-from minirun.gpu.edits import Edits
+from minirun.gpu.edits import CdiHook, Edits
 from minirun.gpu.inventory import Gpu
 from minirun.gpu.nvidia.cli import real
 from minirun.gpu.nvidia.ctk import graphics

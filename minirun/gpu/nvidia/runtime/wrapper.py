@@ -21,7 +21,7 @@ import os
 import sys
 
 from minirun import __version__
-from minirun.core import extras
+from minirun.core import rings
 from minirun.core.config import GPU_HOOK
 from minirun.core.errors import ConfigError, GPUError, MinirunError, from_os
 from minirun.core.keeping import jsonlite, places
@@ -120,7 +120,7 @@ def prepare(args: list[str], toolkit: Toolkit, log: ToolkitLog) -> None:
     bundle = value_of(args, "--bundle", "-b") or os.getcwd()
     path = f"{bundle}/{places.CONFIG}"
     try:
-        config = extras.function("check_config")(jsonlite.loads(read_text(path)))
+        config = rings.function("check_config")(jsonlite.loads(read_text(path)))
     except (OSError, ValueError, ConfigError) as error:
         raise ConfigError(f"{_FAILED}: {path}: {error}", status=1) from None
     try:

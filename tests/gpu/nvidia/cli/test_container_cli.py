@@ -16,6 +16,7 @@ from minirun.gpu.asked.drivers import inventory
 from minirun.gpu.nvidia.cli import cli_args, compat, ldconfig
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.simulated import elf
+from minirun.gpu.target import Target
 
 WALK = """
 set -e
@@ -131,7 +132,7 @@ def configure(box: Sandbox, store: str, *options: str, **more: Any) -> dict[str,
         if more.get("change"):
             plan = more["change"](plan)
         fd = ldconfig.open_host(request.ldconfig)
-        apply.apply(plan, apply.Target(root, box.root, fd, cgroup=more.get("cgroup")))
+        apply.apply(plan, Target(root, box.root, fd, cgroup=more.get("cgroup")))
         return {"rules": [str(rule) for rule in plan.device_rules()]}
 
     return box.inside(work)

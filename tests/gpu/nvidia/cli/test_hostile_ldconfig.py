@@ -20,10 +20,10 @@ from gpu.sandbox import Sandbox
 from gpu.test_hostile import LIBRARIES, Run
 from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu.apply import Target
 from minirun.gpu.asked.drivers import inventory
 from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.simulated import elf
+from minirun.gpu.target import Target
 
 ZERO = os.makedev(1, 5)
 _GIB = 1 << 30

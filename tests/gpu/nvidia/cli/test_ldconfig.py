@@ -12,8 +12,8 @@ import pytest
 from gpu.sandbox import Sandbox
 from minirun.core.errors import GPUError
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu.apply import Target
 from minirun.gpu.nvidia.cli import ldcache, ldconfig
+from minirun.gpu.target import Target
 from required import installed
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"

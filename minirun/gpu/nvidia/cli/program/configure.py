@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from minirun.core import extras
+from minirun.core import rings
 from minirun.core.errors import GPUError, from_os
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.own_root import OwnRoot
@@ -20,6 +20,7 @@ from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.nvidia.cli.cli_args import NAME, CommandLine
 from minirun.gpu.nvidia.cli.program.debug import DebugLog
+from minirun.gpu.target import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def configure(
         for path in (f"{top}/", top + request.rootfs):
             os.close(os.open(path.rstrip("/") or "/", os.O_PATH))
         cgroup = None if request.no_cgroups else cgroup_of(str(request.pid or "self"))
-        entrance = extras.function("cgroup_entrance")(request.pid) if request.pid else None
+        entrance = rings.function("cgroup_entrance")(request.pid) if request.pid else None
         program = _open_ldconfig(request)
         owner = apply.enter(request.pid) if request.pid else (0, 0)
         root = OwnRoot(Root.at(request.rootfs).fd)
@@ -60,7 +61,7 @@ def configure(
         for path in nvidia.own_libraries(root, edits):
             text = f"warning: the image has its own {path}, which hides the driver's"
             sys.stderr.write(f"{NAME}: {text} ({nvidia.REMOVE})\n")
-        target = apply.Target(root, request.rootfs, program, owner, entrance, cgroup)
+        target = Target(root, request.rootfs, program, owner, entrance, cgroup)
         apply.apply(edits, target, lambda step: log.doing(request.rootfs, step))
     except OSError as error:
         raise _told("mount error", error) from None
