@@ -66,16 +66,17 @@ System calls, through ctypes, once, in kernel/.
 An appendix, which a reader may skip: keeping/, state.json and the like. Its own list says what is
 where.
 
-The core is the start of a container whole, but for these, which extras and rings name (gpu/inject:
-stages/s5_inject). With them nothing that an ordinary `run --gpus 0 IMAGE` does is missing.
+From config.json on, the core is the start of a container whole, but for these, which extras and
+rings name (gpu/inject: stages/s5_inject). `run --gpus 0 IMAGE` as it stands needs no more. What
+comes before, an image and its config.json, is no part of a start.
 
-    running/supervise     who calls create: the process that stays until the container ends
-    oci/validate          config.json is checked before anything reads it
+    running/supervise     calls create, and stays until the container ends
+    oci/validate          checks config.json before anything reads it
     cgroups, cgroups/v2   stage 1: the cgroup, with its limits and device rules
     net                   stage 1: the loopback device
     oci/home              stage 7: $HOME, from the image's /etc/passwd
     oci/seccomp           stage 7: the filter of system calls
     gpu/nvidia/hook       stage 4: the translation, also as a program of its own
-    gpu/inject            stage 5: the order of the work. What is put in is planned by
-                          gpu/nvidia/cli/planner, and put in by gpu/apply
+    gpu/inject            stage 5: the order of the work. gpu/nvidia/cli/planner plans what is put
+                          in; gpu/apply puts it in
 """

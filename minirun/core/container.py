@@ -15,7 +15,6 @@ from minirun.core.keeping.settings import Settings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import select
-    from collections.abc import Sequence
     from typing import Any
 
     from minirun.core.cgroup import OwnCgroup
@@ -184,10 +183,6 @@ class Extra:
 
     def limit(self) -> None:
         """Stage 7, init, still with all privileges: set what a process can set for itself alone."""
-
-    def groups(self) -> Sequence[int]:
-        """Stage 7, init: the groups that its user joins besides those of config.json."""
-        return ()
 
     def before_user(self, channel: Channel) -> None:
         """Stage 7, init: called while it still has all privileges."""

@@ -15,16 +15,12 @@ from __future__ import annotations
 
 from minirun.core import rings
 from minirun.core.container import Container, Extra
-from minirun.core.keeping.choices import OTHER_VENDORS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.core.config import Config
-
 _HOST_MOUNTS = "minirun.oci.mounts.host_namespace"
-_VENDORS = ("minirun.gpu.vendors.Groups", ("groups",))
 _NAMED = ("minirun.oci.namespaces.helper.NamedNamespaces", ("clone",))
 _SOURCES = ("minirun.oci.mounts.sources.MountSources", ("from_outside", "source", "copy_up"))
 _LIMITS = ("minirun.oci.tuning.limits.Limits", ("from_outside", "limit"))
@@ -53,8 +49,6 @@ TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("process.apparmorProfile", *_TUNING), ("process.selinuxLabel", *_TUNING),
     ("linux.personality", *_TUNING), ("linux.memoryPolicy", *_TUNING),
     ("linux.mountLabel", *_TUNING), ("linux.intelRdt", *_TUNING),
-    ("--gpu-driver=amd", *_VENDORS), ("--gpu-driver=intel", *_VENDORS),
-    ("--gpu-driver=gaudi", *_VENDORS),
     ("--rootless", "minirun.oci.exec.created.NamespaceSender",
      ("before_pivot", "after_pivot", "while_waiting")),
 )  # fmt: skip
@@ -73,7 +67,6 @@ def prepare(container: Container, points: frozenset[str] = POINTS) -> None:
     flags = {
         "--host-mounts": "mount" not in container.config.namespaces,
         "--no-pivot": container.record.get("no_pivot"),
-        "--gpu-driver": container.config.choices.gpu_driver,
         "--rootless": container.unprivileged,
     }
     asked = container.config.raw | flags
@@ -97,26 +90,3 @@ def _has(value: Any, names: list[str]) -> bool:
     if word:
         return found == word or (isinstance(found, list) and word in found)
     return _has(found, names[1:])
-
-
-def gpu_vendor(config: Config) -> str:
-    """Return the vendor, other than NVIDIA, whose GPUs this container gets; "" for none."""
-    if config.choices.gpu_driver not in OTHER_VENDORS:
-        return ""
-    from minirun.gpu.asked import variables
-
-    return variables.vendor(config)
-
-
-def gpu_arguments(config: Config, state: dict[str, Any]) -> list[str] | None:
-    """Stage 4: return what nvidia-container-cli is to be called with; None if no GPU is asked for.
-
-    Raises GPUError, ConfigError.
-    """
-    if gpu_vendor(config):
-        from minirun.gpu import vendors
-
-        return vendors.command_line(config, state["pid"])
-    from minirun.gpu.nvidia import hook
-
-    return hook.in_line(config, state)

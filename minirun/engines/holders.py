@@ -12,6 +12,8 @@ Another program cannot be read: then config.json's own rules count.
 
 from __future__ import annotations
 
+from functools import partial
+
 from minirun.cgroups import cgroup_of
 from minirun.cgroups.reading import access
 from minirun.cgroups.rules import parse_rules
@@ -24,13 +26,14 @@ from minirun.engines import roots
 from minirun.gpu import driverroot, share, vendors
 from minirun.gpu.asked import drivers
 from minirun.gpu.edits import GivenGpu
-from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import planner
 from minirun.gpu.share import Holder, overlap
 from minirun.running import lookup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     Numbers = tuple[int, int]
 
 _NO_GPUS = (1, 5, 10, 136)
@@ -46,6 +49,14 @@ class ContainerNode(Record):
     """The access that config.json gives, or the rule that names it: out of "rwm"."""
     access: str
     """What the rules in force allow."""
+
+
+class HostGpus(Record):
+    """The GPUs of one driver."""
+
+    driver: str
+    of_nodes: Callable[[frozenset[Numbers]], tuple[GivenGpu, ...]]
+    """Return those that device nodes, by major and minor, belong to."""
 
 
 def nodes(container: Container) -> list[ContainerNode]:
@@ -72,28 +83,24 @@ def nodes(container: Container) -> list[ContainerNode]:
     ]
 
 
-def gpus(
-    hosts: list[tuple[str, Inventory | vendors.Cards]], numbers: frozenset[Numbers]
-) -> list[tuple[str, GivenGpu]]:
+def gpus(hosts: list[HostGpus], numbers: frozenset[Numbers]) -> list[tuple[str, GivenGpu]]:
     """Return (driver, GPU) of the hosts' GPUs that these nodes belong to."""
-    found: list[tuple[str, GivenGpu]] = []
-    for driver, host in hosts:
-        if isinstance(host, Inventory):
-            found += [(driver, gpu) for gpu in planner.gpus_of_nodes(host, numbers)]
-        else:
-            found += [(driver, gpu) for gpu in vendors.gpus_of_nodes(host, numbers)]
-    return found
+    return [(host.driver, gpu) for host in hosts for gpu in host.of_nodes(numbers)]
 
 
-def hosts(store: str) -> list[tuple[str, Inventory | vendors.Cards]]:
+def hosts(store: str) -> list[HostGpus]:
     """Return driver and GPUs of what the host has; what does not work is left out."""
-    found: list[tuple[str, Inventory | vendors.Cards]] = []
+    found: list[HostGpus] = []
     driver = "nvidia" if driverroot.is_loaded("") else "simulated"
     try:
-        found.append((driver, drivers.inventory(driver, store)))
+        own = drivers.inventory(driver, store)
+        found.append(HostGpus(driver, partial(planner.gpus_of_nodes, own)))
     except (MinirunError, OSError):
         pass  # `gpu list` says why
-    return found + [(vendor, vendors.find_cards(vendor)) for vendor in vendors.present_vendors()]
+    for vendor in vendors.present_vendors():
+        cards = vendors.find_cards(vendor)
+        found.append(HostGpus(vendor, partial(vendors.gpus_of_nodes, cards)))
+    return found
 
 
 def holders(settings: Settings, but: str = "") -> list[Holder]:

@@ -1,15 +1,15 @@
 """Stage 5's work: what nvidia-container-cli does to the half-started container, in-line.
 
-arguments → request (nvidia.hook) → what the host has (simulated, nvidia.cli.host, or vendors) →
-Edits (nvidia.cli.planner, or vendors.plan) → put in, all or nothing (apply). The program of that
-name does the same from outside: minirun.gpu.nvidia.cli.program.configure.
+arguments → request (nvidia.hook) → what the host has (simulated, or nvidia.cli.host) → Edits
+(nvidia.cli.planner) → put in, all or nothing (apply). The program of that name does the same from
+outside: minirun.gpu.nvidia.cli.program.configure.
 """
 
 from __future__ import annotations
 
 import os
 
-from minirun.core import events, extras, rings
+from minirun.core import events, rings
 from minirun.core.config import Config, environment_of
 from minirun.core.container import Container
 from minirun.core.keeping import places, visible
@@ -25,12 +25,10 @@ from minirun.gpu.target import Target
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
     from minirun.core.cgroup import OwnCgroup
     from minirun.gpu.asked.request import NvidiaRequest
     from minirun.gpu.edits import Edits
-    from minirun.gpu.vendors import Cards
 
 
 def is_simulated(config: Config) -> bool:
@@ -86,12 +84,9 @@ def plan_edits(container: Container, argv: list[str], root: Root) -> Edits:
     return _plan(_find_host(container, request), request, root)
 
 
-def _find_host(container: Container, request: NvidiaRequest) -> Inventory | Cards:
+def _find_host(container: Container, request: NvidiaRequest) -> Inventory:
     """Return what GPUs and driver files the host has. Raises GPUError, OSError."""
     config, store = container.config, container.settings.store
-    if vendor := extras.gpu_vendor(config):
-        cards: Cards = _vendors().find_cards(vendor, config.choices.driver_root)
-        return cards
     if is_simulated(config):
         return simulated.inventory(store, _simulation(config))
     from minirun.gpu.nvidia.cli import host  # only for a real driver
@@ -100,16 +95,10 @@ def _find_host(container: Container, request: NvidiaRequest) -> Inventory | Card
     return host.find(options, request, config.choices)
 
 
-def _vendors() -> ModuleType:
-    from minirun.gpu import vendors  # few containers need it
-
-    return vendors
-
-
 def configure(
     request: NvidiaRequest,
     *,
-    found: Inventory | Cards,
+    found: Inventory,
     pid: int,
     cgroup: OwnCgroup | None,
     before: Callable[[Edits], None] = lambda _: None,
@@ -140,9 +129,6 @@ def configure(
     return edits
 
 
-def _plan(found: Inventory | Cards, request: NvidiaRequest, root: Root) -> Edits:
-    """Let the vendor's planner make the edits. Raises GPUError, OSError."""
-    if isinstance(found, Inventory):
-        return planner.plan(found, request, planner.find_library_places(root, request))
-    edits: Edits = _vendors().plan(found, request)
-    return edits
+def _plan(found: Inventory, request: NvidiaRequest, root: Root) -> Edits:
+    """Let the planner make the edits. Raises GPUError, OSError."""
+    return planner.plan(found, request, planner.find_library_places(root, request))

@@ -4,6 +4,8 @@ minirun is never a subreaper: the container's init is its child, and everything 
 is init's.
 """
 
+from __future__ import annotations
+
 import os
 
 from minirun.core import config as oci_config
@@ -12,7 +14,7 @@ from minirun.core.config import ANNOTATION, LOG, Config
 from minirun.core.container import Console, Container
 from minirun.core.errors import UsageError
 from minirun.core.keeping import state
-from minirun.core.keeping.choices import DEFAULTS, OTHER_VENDORS, Choices
+from minirun.core.keeping.choices import DEFAULTS, Choices
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean, warn
@@ -22,6 +24,10 @@ from minirun.gpu.asked import variables
 from minirun.oci.exec import sealed
 from minirun.running import handover, notify, signals
 from minirun.running.reserve import reserve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.gpu.cdi.request import CdiEdits
 
 _SHOWN = 5
 """So many annotations that are ignored are named."""
@@ -46,11 +52,26 @@ class BundleOptions(Record):
     """`run`: do not delete the container after its end."""
 
     def config(self) -> Config:
-        """Return the bundle's config.json. Raises ConfigError, OSError."""
+        """Return the bundle's config.json. Raises ConfigError, GPUError, OSError."""
+        return self.load()[0]
+
+    def load(self) -> tuple[Config, CdiEdits | None]:
+        """Return config.json, and what GPUs of another vendor than NVIDIA have added to it.
+
+        Raises ConfigError, GPUError, OSError.
+        """
         config = oci_config.load(os.path.abspath(self.directory or "."), self.choices)
         if other_hook.is_there(config):
             config.choices = config.choices._replace(gpu_hook=True)
-        return config
+        if config.choices.gpu_driver not in variables.OTHER_VENDORS:
+            return config, None
+        from minirun.gpu.asked import vendor_request  # 15 ms, for GPUs that are not NVIDIA's
+
+        gpus = vendor_request.of_bundle(config)
+        if gpus:
+            gpus.put_into(config.raw, ())
+            config = Config(config.raw, config.bundle, config.choices)
+        return config, gpus
 
 
 def create(options: BundleOptions, settings: Settings) -> None:
@@ -77,7 +98,7 @@ def new_container(
     and gets a $NOTIFY_SOCKET if the caller has one.
     """
     kept, listening = handover.preserved(options.preserve_fds), handover.listen_fds()
-    config = options.config()
+    config, gpus = options.load()
     if not config.process:
         raise UsageError("config.json: process: is required to create a container", status=1)
     if config.namespaces.get("pid"):
@@ -90,6 +111,12 @@ def new_container(
         notify.offer(config, f"{settings.root}/{options.container_id}")
     signals.block()
     container = _reserve(options, settings, config)
+    if gpus:
+        try:
+            gpus.record(container)
+        except BaseException:
+            endings.destroy(container)
+            raise
     container.preserve_fds = listening + kept
     if listening:
         added = (f"LISTEN_FDS={listening}", "LISTEN_PID=1")
@@ -132,8 +159,12 @@ def _warn_of_ignored(config: Config) -> None:
             text = f"can't raise ambient capability {name}: it is not {' and not '.join(lacking)}"
             _warn(text, "the container runs without it")
     if vendor := variables.refused(config):
-        text = f"ignored variable: {OTHER_VENDORS[vendor]}"
+        text = f"ignored variable: {variables.OTHER_VENDORS[vendor]}"
         _warn(text, f"--gpu-driver={vendor} before the command obeys it")
+    asking = variables.asking(config)
+    if asking and not variables.vendor(config):
+        text = f"{asking} asks for gpus, and their driver is not loaded"
+        _warn(text, "the container gets none")
     own = (name for name in config.annotations if name.startswith(ANNOTATION))
     names = sorted(name for name in own if name != LOG)
     if not names:

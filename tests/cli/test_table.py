@@ -18,8 +18,8 @@ from minirun import __version__
 from minirun.cli import COMMANDS, GlobalFlags, entry_of, part
 from minirun.cli.docker.run_options import READERS, RunFlags
 from minirun.cli.help import TEXTS
-from minirun.core.keeping.choices import OTHER_VENDORS
 from minirun.gpu.asked import drivers
+from minirun.gpu.asked.variables import OTHER_VENDORS
 
 SOURCE = Path(package.__file__).parent
 SPEC = "spec: 1.3.0"

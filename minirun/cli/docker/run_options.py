@@ -9,8 +9,9 @@ from __future__ import annotations
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import ImageError, UsageError
-from minirun.core.keeping.choices import GPU_DRIVERS, Choices
+from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.settings import Settings
+from minirun.gpu.asked.variables import GPU_DRIVERS
 from minirun.image import split, store, workshop
 from minirun.oci.run_config import RunOptions
 
@@ -230,7 +231,7 @@ def _with_gpus(
     gpus = run_request.resolve(asked, settings, container_id)
     uid, gid, groups = run.user
     return run._replace(
-        user=(uid, gid, tuple(dict.fromkeys((*groups, *gpus.groups)))), gpu_env=gpus.env,
+        user=(uid, gid, groups), gpu_env=gpus.env,
         gpu_hook=gpus.hook, cdi=gpus.cdi, warnings=gpus.warnings,
         choices=gpus.choices._replace(layers=image.layers, volatile=flags.rm),
     )  # fmt: skip

@@ -11,12 +11,12 @@ from minirun.cli import entry_of
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show
 from minirun.core.errors import UsageError
-from minirun.core.keeping.choices import OTHER_VENDORS
 from minirun.core.keeping.settings import Settings
 from minirun.engines import holders
 from minirun.gpu import driverroot, vendors
 from minirun.gpu.asked import drivers, select
 from minirun.gpu.asked.select import parse_gpus
+from minirun.gpu.asked.variables import OTHER_VENDORS
 from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.share import mps, timeslice
 from minirun.gpu.share import usage as usage_of

@@ -4,7 +4,7 @@ An image's annotations and environment reach config.json: podman copies the anno
 manifest, CRI-O too. So what chooses a source on the host, or a privilege, comes from elsewhere:
 
     minirun run --gpus 0 --driver-root DIR IMAGE     the flags of `run`
-    minirun --gpu-driver=amd create …                those before the command: docker's runtimeArgs
+    minirun --driver-root DIR create …               those before the command: docker's runtimeArgs
     state.json                                       what these chose, for later commands
     /etc/nvidia-container-runtime/config.toml        root's settings (gpu.nvidia.hook)
 
@@ -23,21 +23,17 @@ if TYPE_CHECKING:
 KEY = "choices"
 """The key of the choices in state.json."""
 
-OTHER_VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_DEVICES"}
-"""Vendor → the variable that asks for its GPUs, "" for none. See minirun.gpu.vendors."""
-GPU_DRIVERS = ("nvidia", "simulated", *OTHER_VENDORS)
-
 
 class Choices(Record):
     """Sources and privileges of one container."""
 
     gpu_driver: str = ""
-    """Which GPU driver the in-line step takes: one of GPU_DRIVERS, or "".
+    """Which GPU driver: nvidia or simulated, for the in-line step; "": what is there.
 
-    With a vendor's name the container's variable counts, such as AMD_VISIBLE_DEVICES.
+    Of another vendor (minirun.gpu.vendors) the GPUs are in config.json already.
     """
     gpus: str | None = None
-    """Which GPUs of such a vendor: selectors with commas; None: as its variable says."""
+    """Which GPUs of another vendor: selectors with commas; None: as its variable says."""
     driver_root: str = ""
     """The folder with the GPU driver's files, nodes and /sys or /proc; "" for the host's root."""
     dev_root: str = ""

@@ -12,7 +12,6 @@ from minirun.core.rootfs.inroot import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from minirun.core.container import Container
@@ -71,8 +70,7 @@ def become(container: Container, sets: caps.Sets, *, arrived: bool, more: int = 
         why = "not held here, or ambient and not inheritable: a warning, says the specification"
         events.emit("note", "capabilities refused", {"names": sets.refused}, why=why)
     sets.drop_bounding()  # because CAP_SETPCAP is needed for it, which may go away below
-    more_groups = [gid for extra in container.extras.values() for gid in extra.groups()]
-    become_user(user, more_groups, denied=bool(container.record.get("groups_denied")))
+    become_user(user, denied=bool(container.record.get("groups_denied")))
     sets.apply(more)  # because setuid to another user clears the effective set
     if not arrived:
         go_to(wanted["cwd"])  # because a network file system may refuse root, and let in the user
@@ -81,14 +79,12 @@ def become(container: Container, sets: caps.Sets, *, arrived: bool, more: int = 
         process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
 
 
-def become_user(
-    user: dict[str, Any], more_groups: Sequence[int] = (), *, denied: bool = False
-) -> None:
+def become_user(user: dict[str, Any], *, denied: bool = False) -> None:
     """Set groups, group and user, in the one order that works: supplementary groups first.
 
     If setgroups is `denied`, the caller's groups stay: user_namespaces(7). Raises OSError.
     """
-    groups = list(dict.fromkeys([*(user.get("additionalGids") or ()), *more_groups]))
+    groups = list(dict.fromkeys(user.get("additionalGids") or ()))
     if groups or not denied:
         process.setgroups(groups)
     process.setgid(user.get("gid", 0))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import events, extras, hooks
+from minirun.core import events, hooks
 from minirun.core.config import GPU_HOOK, Config
 from minirun.core.container import Container
 from minirun.core.errors import HookError, MinirunError, from_os
@@ -63,7 +63,7 @@ def runtime(container: Container, init: Init) -> None:
                     to = {"to": "hook"}
                     events.emit("message", "STATE", to, why="on its standard input, as JSON")
             if in_line:
-                _finish(in_line, state, extras.gpu_vendor(container.config) or GPU_HOOK)
+                _finish(in_line, state)
         finally:
             if in_line:
                 in_line.close()
@@ -72,16 +72,8 @@ def runtime(container: Container, init: Init) -> None:
 
 
 def planned_hooks(config: Config) -> list[PlannedHook]:
-    """Return the hooks of stage 3, in the order in which they run.
-
-    The GPUs of another vendor than NVIDIA need no hook in config.json: theirs is the last prestart
-    hook then.
-    """
-    found = [PlannedHook(*row, config.in_line(row[2])) for row in config.hooks_of_stage_3()]
-    if extras.gpu_vendor(config) and not any(turn.in_line for turn in found):
-        last = len(config.hooks("prestart"))
-        found.insert(last, PlannedHook("prestart", last, {"path": "in-line"}, in_line=True))
-    return found
+    """Return the hooks of stage 3, in the order in which they run."""
+    return [PlannedHook(*row, config.in_line(row[2])) for row in config.hooks_of_stage_3()]
 
 
 def _start(container: Container, init: Init, timeout: int | None) -> HookProcess:
@@ -95,15 +87,15 @@ def _start(container: Container, init: Init, timeout: int | None) -> HookProcess
     )  # fmt: skip
 
 
-def _finish(in_line: HookProcess, state: dict[str, Any], name: str) -> None:
-    """Give the in-line hook its state, wait for its end. Raises HookError by `name`, OSError."""
-    status = in_line.converse(state, name)
+def _finish(in_line: HookProcess, state: dict[str, Any]) -> None:
+    """Give the in-line hook its state, wait for its end. Raises HookError, OSError."""
+    status = in_line.converse(state, GPU_HOOK)
     if status == 0:
         return
     if not in_line.output:
-        raise HookError(f"{name}: {hooks.ending(status)}")
+        raise HookError(f"{GPU_HOOK}: {hooks.ending(status)}")
     report = jsonlite.loads(in_line.output.decode())
-    raise HookError(f"{name}: {report['text']}", report["hint"])
+    raise HookError(f"{GPU_HOOK}: {report['text']}", report["hint"])
 
 
 def _hook(container: Container, init: Init, stdin: int, stdout: int, parent: int) -> NoReturn:

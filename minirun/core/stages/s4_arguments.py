@@ -3,12 +3,12 @@
 It only translates: all that it decides is in the argument list, and the list is in the log;
 stages/s5_inject does what the list says. The real one is nvidia-container-runtime-hook, and
 minirun's own program of that name makes the list with the same function: minirun.gpu.nvidia.hook.
-For another vendor's GPUs the list names only devices and container.
+GPUs of another vendor need no hook: they are in config.json before stage 1, by CDI.
 """
 
 from __future__ import annotations
 
-from minirun.core import events, extras
+from minirun.core import events, rings
 from minirun.core.config import Config
 from minirun.core.keeping import jsonlite, places
 from minirun.core.keeping import state as oci_state
@@ -29,9 +29,7 @@ def hook(state: dict[str, Any], chosen: Choices) -> list[str] | None:
     with events.stage(4, "hook", "make arguments for nvidia-container-cli", why=why):
         document = jsonlite.loads(oci_state.read_text(f"{state['bundle']}/{places.CONFIG}"))
         config = Config(document, state["bundle"], chosen)
-        argv = extras.gpu_arguments(config, state)
+        argv: list[str] | None = rings.function("gpu_arguments")(config, state)
         note = "this is what the real hook would execute" if argv else "no GPU was asked for"
-        if vendor := extras.gpu_vendor(config):
-            note = f"{vendor} has no such program: minirun's own step reads these"
         events.emit("note", "nvidia-container-cli", {"argv": argv}, why=note)
     return argv

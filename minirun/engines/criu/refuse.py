@@ -7,7 +7,6 @@ refused. createContainer and startContainer have done their work in what CRIU sa
 
 import os
 
-from minirun.core import extras
 from minirun.core.config import Config
 from minirun.core.errors import MinirunError
 from minirun.core.keeping import places
@@ -24,7 +23,7 @@ def config(config: Config, done: str, directory: str = "") -> None:
     """
     hooks = config.hooks("prestart")
     has_gpus = directory and os.path.exists(f"{directory}/{places.EDITS}")
-    if has_gpus or extras.gpu_vendor(config) or any(map(config.in_line, hooks)):
+    if has_gpus or any(map(config.in_line, hooks)):
         text = f"a container with GPUs cannot be {done}: CRIU does not save their state"
         raise MinirunError(text, "NVIDIA's cuda-checkpoint takes a process off its GPU first")
     if "user" in config.namespaces:

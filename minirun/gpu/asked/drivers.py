@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from minirun.core.errors import UsageError
-from minirun.core.keeping.choices import GPU_DRIVERS, OTHER_VENDORS
 from minirun.gpu import driverroot, simulated
+from minirun.gpu.asked.variables import GPU_DRIVERS, OTHER_VENDORS
 from minirun.gpu.inventory import Inventory
 
 DRIVERS = ("auto", *GPU_DRIVERS)

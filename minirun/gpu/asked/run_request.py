@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from minirun.core.config import environment_of
 from minirun.core.errors import UsageError
-from minirun.core.keeping.choices import DEFAULTS, OTHER_VENDORS, Choices
+from minirun.core.keeping.choices import DEFAULTS, Choices
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import say
 from minirun.gpu.asked import drivers, select
 from minirun.gpu.asked.request import CDI_ANNOTATION, VENDOR_VARIABLES, VISIBLE, GpuOptions
 from minirun.gpu.asked.select import GpuSelector, parse_gpus
+from minirun.gpu.asked.variables import OTHER_VENDORS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ class RunGpus(Record):
     cdi: CdiEdits | None = None
     warnings: tuple[str, ...] = ()
     choices: Choices = DEFAULTS
-    groups: tuple[int, ...] = ()
-    """Groups of the GPUs' nodes."""
 
 
 def resolve(asked: GpuOptions, settings: Settings, container_id: str) -> RunGpus:
@@ -61,10 +60,11 @@ def resolve(asked: GpuOptions, settings: Settings, container_id: str) -> RunGpus
         request = vendor_request.resolve(asked, selector, settings, container_id)
         vendor, cdi_names = request.name, request.names
         kind = f"{request.kind}=" if vendor else kind
-        found = found._replace(choices=request.choices, groups=request.groups)
+        found = found._replace(choices=request.choices)
     cdi = _cdi(asked, settings, selector, container_id, cdi_names)
     if selector and selector.devices != ("none",) and cdi and asked.mode != "cdi":
-        _refuse_two_ways(asked, kind, cdi.devices)
+        others = tuple(name for name in cdi.devices if name not in cdi_names)
+        _refuse_two_ways(asked, kind, others)
     if selector and asked.mode != "cdi" and not vendor:
         env, driver = _variables(asked, settings, selector, container_id)
         hook = None

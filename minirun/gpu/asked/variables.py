@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 
 from minirun.core.config import Config
-from minirun.core.keeping.choices import OTHER_VENDORS
 
+OTHER_VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_DEVICES"}
+"""Vendor → the variable that asks for its GPUs, "" for none. See minirun.gpu.vendors."""
+GPU_DRIVERS = ("nvidia", "simulated", *OTHER_VENDORS)
 NOTHING = ("", "none", "void")
 _SIGNS = {
     "AMD_VISIBLE_DEVICES": "/sys/module/amdgpu",

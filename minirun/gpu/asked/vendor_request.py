@@ -1,22 +1,26 @@
-"""What `run --gpus` asks for where the GPUs are not NVIDIA's: choices, groups, CDI names.
+"""GPUs that are not NVIDIA's: which CDI devices `run --gpus`, or a bundle, asks for.
 
-    --gpus 0,1 --gpu-driver=amd                    choices, which stages 4 and 5 get
-    --gpus 0,1 --gpu-driver=amd --gpu-mode=cdi     the names amd.com/gpu=0 and =1
-    -e AMD_VISIBLE_DEVICES=0,1                     the user's word, as the first; an image's is none
+    run --gpus 0,1 --gpu-driver=amd            the CDI devices amd.com/gpu=0 and =1
+    run -e AMD_VISIBLE_DEVICES=0,1             the user's word, as the first; an image's is none
+    --gpu-driver=amd create --bundle DIR ID    what the variable in DIR's config.json names
 
 --gpu-driver may be left out where the host has GPUs of one vendor only.
 """
 
 from __future__ import annotations
 
+from minirun.core.config import Config
 from minirun.core.errors import UsageError
-from minirun.core.keeping.choices import OTHER_VENDORS, Choices
+from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import Settings
 from minirun.gpu import trusted, vendors
-from minirun.gpu.asked import drivers
-from minirun.gpu.asked.request import GpuOptions, NvidiaRequest
+from minirun.gpu.asked import drivers, variables
+from minirun.gpu.asked.request import GpuOptions
 from minirun.gpu.asked.select import GpuSelector
+from minirun.gpu.asked.variables import OTHER_VENDORS
+from minirun.gpu.cdi import request
+from minirun.gpu.cdi.request import CdiEdits
 from minirun.gpu.share import count
 
 
@@ -27,9 +31,8 @@ class VendorRequest(Record):
     kind: str = ""
     """Its CDI kind."""
     choices: Choices = Choices()
-    groups: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
-    """CDI names, in cdi mode."""
+    """Its CDI devices."""
 
 
 def resolve(
@@ -81,13 +84,27 @@ def _found(asked: GpuOptions, text: str, places: Choices) -> VendorRequest:
     name = _VARIABLES.get(name, name)
     found = vendors.find_cards(name, asked.driver_root)
     devices = tuple(word.strip() for word in value.split(",") if word.strip())
-    edits = vendors.plan(found, NvidiaRequest(devices=devices))
-    if asked.mode == "cdi":
-        cards = vendors.choose(found, devices)
-        names = tuple(f"{found.kind}={card.number}" for card in cards)
-        return VendorRequest(name, found.kind, places, names=names)
     if asked.mode == "hook":
         hint = "leave --gpu-mode out, or take cdi"
         raise UsageError(f"--gpu-mode hook: {name} has no such hook", hint)
-    chosen = places._replace(gpu_driver=name, gpus=value)
-    return VendorRequest(name, found.kind, chosen, () if asked.mapped else edits.groups)
+    names = tuple(f"{found.kind}={card.number}" for card in vendors.choose(found, devices))
+    return VendorRequest(name, found.kind, places._replace(gpu_driver=name, gpus=value), names)
+
+
+def of_bundle(config: Config) -> CdiEdits | None:
+    """Return what a bundle's config.json gets where the caller chose another vendor than NVIDIA.
+
+    None if it asks for no GPU of that vendor, or whose driver is not loaded. Raises GPUError.
+    """
+    vendor = variables.vendor(config)
+    if not vendor:
+        return None
+    found = vendors.find_cards(vendor, config.choices.driver_root)
+    names = [f"{found.kind}={c.number}" for c in vendors.choose(found, variables.selectors(config))]
+    if not names:
+        return None
+    asked = GpuOptions(
+        devices=tuple(names), driver_root=config.choices.driver_root,
+        mapped="user" in config.namespaces,
+    )  # fmt: skip
+    return request.resolve(asked, Settings(), "", None, asked.devices)._replace(devices=())

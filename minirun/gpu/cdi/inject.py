@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_BOUND = ("bind", "nosuid", "noexec")
 _KINDS = {stat.S_IFCHR: "c", stat.S_IFBLK: "b", stat.S_IFIFO: "p"}
 
 
@@ -94,12 +95,18 @@ def apply(config: dict[str, Any], edits: Edits) -> None:
         # of a name that the edits have twice the last one counts, in the first one's place
         by_name = {entry.partition("=")[0]: entry for entry in edits.env}
         process["env"] = [*(process.get("env") or []), *by_name.values()]
+    mapped = any(row["type"] == "user" for row in linux.get("namespaces") or ())
+    bound = []
     for node in edits.device_nodes:
-        _device(linux, node, process.get("user") or {})
+        if mapped and node.host_path not in ("", node.path):  # mknod is denied there
+            bound.append(BindMount(node.host_path, node.path, _BOUND))
+            _allow(linux, node)
+        else:
+            _device(linux, node, process.get("user") or {})
     for device in edits.net_devices:
         linux.setdefault("netDevices", {})[device.host_name] = {"name": device.name}
-    if edits.mounts:
-        config["mounts"] = _mounts(config.get("mounts") or [], edits.mounts)
+    if edits.mounts or bound:
+        config["mounts"] = _mounts(config.get("mounts") or [], (*bound, *edits.mounts))
     for hook in edits.hooks:
         row = dump_hook(hook)
         config.setdefault("hooks", {}).setdefault(row.pop("hookName"), []).append(row)
@@ -134,6 +141,11 @@ def _device(linux: dict[str, Any], node: DeviceNode, user: dict[str, Any]) -> No
             row[key] = number
     devices = [other for other in linux.get("devices") or [] if other["path"] != node.path]
     linux["devices"] = [*devices, row]
+    _allow(linux, node)
+
+
+def _allow(linux: dict[str, Any], node: DeviceNode) -> None:
+    """Let a device node be used."""
     if node.kind in ("b", "c"):
         rule = {
             "allow": True, "type": node.kind, "major": node.major, "minor": node.minor,

@@ -108,7 +108,7 @@ def resolve(
         if selector.capabilities:
             warnings.append("--gpus capabilities=… counts in legacy mode only: cdi gives them all")
     wanted = tuple(dict.fromkeys(wanted))
-    cards = _other_vendors(asked.driver_root, wanted, found)
+    cards, driver = _other_vendors(asked, wanted, found)
     parts = found.edits(wanted)
     if selector and selector.devices == ("none",):
         parts += found.control_nodes(recipe.KIND)
@@ -128,30 +128,36 @@ def resolve(
         text = "the CDI device has no /dev/nvidiactl: programs will find no driver"
         warnings.append(f"{text} ({warn.MODPROBE}; then nvidia-ctk cdi generate, for a file)")
     edits = edits._replace(
-        gpus=(*given, *cards), driver=host.driver if host else "", simulated=simulated
+        gpus=(*given, *cards), driver=host.driver if host else driver, simulated=simulated
     )
     return CdiEdits(edits, wanted, tuple(warnings))
 
 
 def _other_vendors(
-    root: str, wanted: tuple[str, ...], found: registry.CdiRegistry
-) -> tuple[GivenGpu, ...]:
+    asked: GpuOptions, wanted: tuple[str, ...], found: registry.CdiRegistry
+) -> tuple[tuple[GivenGpu, ...], str]:
     """Describe the GPUs of other vendors that are asked for and that no file describes.
 
-    Returns what the GPUs asked for are called, as far as the host tells. Raises GPUError.
+    Returns what the GPUs asked for are called, as far as the host tells, and the driver. Raises
+    GPUError.
     """
     given: list[GivenGpu] = []
+    driver = ""
     kinds = dict.fromkeys(name.partition("=")[0] for name in wanted)
     for kind in kinds:
         vendor = vendors.vendor_of_kind(kind)
-        if not vendor or found.of_kind(kind):
+        own = [name for name in wanted if name.startswith(f"{kind}=")]
+        if not vendor or all(name in found.devices for name in own):
             continue
-        cards = vendors.find_cards(vendor, root)
-        found.add_made(vendors.spec(cards))
+        cards = vendors.find_cards(vendor, asked.driver_root)
+        driver = cards.driver
+        found.add_made(vendors.spec(cards, mapped=asked.mapped))
         there = [name for name in wanted if name in found.devices]
         names = [name.partition("=")[2] for name in there if name.startswith(f"{kind}=")]
-        given += vendors.plan(cards, NvidiaRequest(devices=tuple(names))).gpus
-    return tuple(given)
+        edits = vendors.plan(cards, tuple(names))
+        vendors.require_nodes(edits)
+        given += edits.gpus
+    return tuple(given), driver
 
 
 def program() -> recipe.HookProgram:

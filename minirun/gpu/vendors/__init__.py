@@ -1,18 +1,18 @@
-"""GPUs of other vendors than NVIDIA: AMD, Intel, Intel Gaudi; in the same place, by the same Edits.
+"""GPUs of other vendors than NVIDIA: AMD, Intel, Intel Gaudi; by CDI, in config.json.
 
 NVIDIA's driver is thirty files that must match the kernel module; of these three all user space is
 in the image, and what a container needs of the host are device nodes. So discovery is sysfs alone
 (minirun.gpu.vendors.amd, intel, gaudi), and one planner serves all three:
 
-    --gpus 0,1 --gpu-driver=amd      stages 4 and 5, as with NVIDIA
-    --device amd.com/gpu=0           CDI; where no spec of that kind is there, one is made in memory
+    --gpus 0,1 --gpu-driver=amd      the CDI devices amd.com/gpu=0 and =1
+    --device amd.com/gpu=0           the same; where no spec names it, one is made in memory
     AMD_VISIBLE_DEVICES=0-3          in the environment of a bundle; HABANA_VISIBLE_DEVICES. Only
                                      where minirun was started with --gpu-driver=amd, or gaudi:
                                      an image may have set it, and that is no consent
 
 What the real ones do: amd-container-runtime and habana-container-runtime write nodes and cgroup
-rules (rwm) into config.json and hand over to runc; Intel has CDI specs alone. Here a node is bound
-from the host with its owner and mode, and the rule is rw; with CDI it is as there.
+rules (rwm) into config.json and hand over to runc; Intel has CDI specs alone. Here too it is in
+config.json before stage 1 (minirun.gpu.asked.vendor_request), so stages 3 to 5 have no part in it.
 
 Nodes belong to the groups video and render, so a command that is not root gets those groups too
 (podman's --group-add keep-groups). Not in a user namespace: there they have no number.
@@ -23,18 +23,13 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.core.config import Config
-from minirun.core.container import Container, Extra
 from minirun.core.errors import GPUError
-from minirun.core.keeping.choices import OTHER_VENDORS
 from minirun.core.keeping.record import Record
 from minirun.gpu import driverroot, trusted
 from minirun.gpu.asked import variables
-from minirun.gpu.asked.request import NvidiaRequest
+from minirun.gpu.asked.variables import OTHER_VENDORS
 from minirun.gpu.cdi import container_edits
 from minirun.gpu.edits import Edits, GivenGpu
-from minirun.gpu.inventory import Notice
-from minirun.gpu.nvidia.cli import warn
 from minirun.gpu.steps import DeviceNode, Link
 
 TYPE_CHECKING = False
@@ -134,9 +129,9 @@ def _means(word: str, card: Card) -> bool:
     return word == "all" or word in names or word in (uuid, uuid.removeprefix("0x"))
 
 
-def plan(found: Cards, request: NvidiaRequest) -> Edits:
-    """Return all that `request` adds to a container. Raises GPUError."""
-    cards = choose(found, request.devices)
+def plan(found: Cards, names: tuple[str, ...]) -> Edits:
+    """Return all that the cards of these selectors add to a container. Raises GPUError."""
+    cards = choose(found, names)
     steps: list[Step] = []
     for card in cards:
         steps += [*card.nodes, *card.links]
@@ -147,6 +142,14 @@ def plan(found: Cards, request: NvidiaRequest) -> Edits:
         steps=tuple(steps), gpus=_given(found, cards), driver=found.driver, driver_root=found.root,
         groups=tuple(groups),
     )  # fmt: skip
+
+
+def require_nodes(edits: Edits) -> None:
+    """Raise GPUError if a node is missing in /dev: udev has not made it, or has removed it."""
+    for one in edits.device_nodes:
+        if not driverroot.exists(edits.driver_root, one.path):
+            hint = "the driver is loaded, its node is missing: udevadm trigger"
+            raise GPUError(f"{one.host_path}: no such device", hint)
 
 
 def gpus_of_nodes(found: Cards, numbers: frozenset[tuple[int, int]]) -> tuple[GivenGpu, ...]:
@@ -163,52 +166,21 @@ def _given(found: Cards, cards: Iterable[Card]) -> tuple[GivenGpu, ...]:
     )
 
 
-class Groups(Extra):
-    """The groups that own the device nodes of one container. Raises GPUError."""
+def spec(found: Cards, *, mapped: bool = False) -> dict[str, Any]:
+    """Return the CDI spec of a vendor's cards: by index, by their other names, and `all`.
 
-    def __init__(self, container: Container) -> None:
-        self.gids = _groups_to_join(container.config)
-
-    def groups(self) -> list[int]:
-        """Return them."""
-        return self.gids
-
-
-def _groups_to_join(config: Config) -> list[int]:
-    """Return the groups of the nodes that config.json asks for; none in a user namespace.
-
-    It is called before clone, since the cloned process joins the groups. Warns if GPUs are asked
-    for whose driver is not loaded. Raises GPUError.
+    `mapped`: without groups, for a container with a user namespace.
     """
-    vendor, variable = variables.vendor(config), variables.asking(config)
-    if not vendor and variable:
-        text = f"{variable} asks for gpus, and their driver is not loaded"
-        warn.report_notices([Notice(text, "the container gets none")])
-    if not vendor:
-        return []
-    found = find_cards(vendor, config.choices.driver_root)
-    edits = plan(found, NvidiaRequest(devices=variables.selectors(config)))
-    return [] if config.new_namespace("user") else list(edits.groups)
-
-
-def command_line(config: Config, pid: int) -> list[str]:
-    """Return the arguments of stage 5: which devices, for which container."""
-    devices = ",".join(variables.selectors(config))
-    return ["configure", f"--device={devices}", f"--pid={pid}", config.rootfs]
-
-
-def spec(found: Cards) -> dict[str, Any]:
-    """Return the CDI spec of a vendor's cards: by index, by their other names, and `all`."""
     rows: dict[str, dict[str, Any]] = {}
     for card in found.cards:
-        edits = _container_edits(plan(found, NvidiaRequest(devices=(str(card.number),))))
+        edits = _container_edits(plan(found, (str(card.number),)), mapped=mapped)
         rows |= dict.fromkeys((str(card.number), *card.names), edits)
-    rows["all"] = _container_edits(plan(found, NvidiaRequest(devices=("all",))))
+    rows["all"] = _container_edits(plan(found, ("all",)), mapped=mapped)
     listed = [{"name": name, "containerEdits": edits} for name, edits in rows.items() if edits]
     return {"cdiVersion": _CDI_VERSION, "kind": found.kind, "devices": listed}
 
 
-def _container_edits(edits: Edits) -> dict[str, Any]:
+def _container_edits(edits: Edits, *, mapped: bool) -> dict[str, Any]:
     """Write Edits in CDI's words, with the access that the vendors' own tools give.
 
     It has no word for a link: another name of a node is a node, too.
@@ -226,7 +198,7 @@ def _container_edits(edits: Edits) -> dict[str, Any]:
         )
         for node in (*own.values(), *others)
     )
-    return container_edits.dump(Edits(steps=nodes, groups=edits.groups))
+    return container_edits.dump(Edits(steps=nodes, groups=() if mapped else edits.groups))
 
 
 # --- what the three discoveries share ----------------------------------------------------------

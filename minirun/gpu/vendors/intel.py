@@ -4,7 +4,8 @@ The rules are those of Intel's resource driver for Kubernetes (pkg/gpu/discovery
 are the PCI devices of the drivers i915 and xe that have a folder drm; a render node is optional.
 The CDI device there is called by PCI address and device id, 0000-03-00-0-0x56a0, or card0 ("classic
 naming"); here both, and the index by PCI address. Programs of oneAPI look for a GPU by its PCI
-address in /dev/dri/by-path, so these names are made, too: as udev does it, links to the nodes.
+address in /dev/dri/by-path, so these names are made, too: udev makes links there, and CDI, which
+knows no link, a node for each.
 """
 
 from __future__ import annotations

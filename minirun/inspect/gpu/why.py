@@ -14,10 +14,11 @@ from typing import Any
 
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.config import Config
-from minirun.core.keeping.choices import OTHER_VENDORS
 from minirun.core.keeping.record import Record
+from minirun.gpu import vendors
 from minirun.gpu.asked import variables
 from minirun.gpu.asked.request import DISABLE_REQUIRE, REQUIRE, NvidiaRequest, source
+from minirun.gpu.asked.variables import OTHER_VENDORS
 from minirun.gpu.cdi import names
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import Edits
@@ -74,7 +75,8 @@ def request_sources(record: dict[str, Any], config: Config, cdi: list[str]) -> l
     devices = cdi
     if record.get("gpus"):
         found.append(RequestSource("command line", f"--gpus {record['gpus']}"))
-        devices = [name for name in devices if not name.startswith("nvidia.com/gpu=")]
+        kind = vendors.KINDS.get(config.choices.gpu_driver, "nvidia.com/gpu")
+        devices = [name for name in devices if not name.startswith(f"{kind}=")]
     elif managed and how in ("legacy", "hook"):
         found.append(RequestSource("command line", f"-e {_VISIBLE}={env}"))
     elif how in ("legacy", "hook"):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 POINTS = frozenset(
     (
-        "receive", "connect", "lead_session", "limit", "groups", "before_user", "after_user",
+        "receive", "connect", "lead_session", "limit", "before_user", "after_user",
         "before_exec",
     )
 )  # fmt: skip

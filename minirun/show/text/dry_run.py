@@ -18,6 +18,7 @@ from minirun.core.rootfs import build
 from minirun.core.rootfs.inroot import Root
 from minirun.core.stages import s1_clone, s3_prestart, s7_exec
 from minirun.gpu import inject
+from minirun.gpu.nvidia import hook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _described(plan: Iterable[Operation | Step]) -> Iterator[str]:
 def _gpus(container: Container) -> Iterator[str]:
     """Yield stages 4 and 5: the image's lowest layer is looked into, where the libraries go."""
     config = container.config
-    argv = extras.gpu_arguments(config, {"pid": _PID, "bundle": config.bundle})
+    argv = hook.in_line(config, {"pid": _PID, "bundle": config.bundle})
     if not argv:
         yield from _stage(4, "hook", "make arguments", ["no GPU was asked for"])
         return

@@ -15,6 +15,10 @@ from typing import NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.core.keeping.settings import unprivileged
+from rootfs_tools.build import secrets
+from rootfs_tools.build.container import StepMount
+from rootfs_tools.build.secrets import id_of
+from rootfs_tools.build.stage import Workshop
 from rootfs_tools.dockerfile.cache import StepCache, scratch
 from rootfs_tools.dockerfile.chmod import octal
 from rootfs_tools.dockerfile.copying import LayerWriter, Ownership
@@ -22,10 +26,6 @@ from rootfs_tools.dockerfile.evaluate import PIPES, RunStep
 from rootfs_tools.dockerfile.mounts import AGENT, SECRETS
 from rootfs_tools.dockerfile.trees import FolderTree, Found, Tree, expand, is_directory
 from rootfs_tools.unpack import unpack
-from rootfs_tools.build import secrets
-from rootfs_tools.build.container import StepMount
-from rootfs_tools.build.secrets import id_of
-from rootfs_tools.build.stage import Workshop
 
 MountFlag = Mapping[str, str]
 """Of one --mount: rootfs_tools.dockerfile.mounts."""

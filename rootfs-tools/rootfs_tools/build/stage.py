@@ -12,8 +12,8 @@ from minirun.core.keeping.settings import Settings
 from rootfs_tools.blobs import Blobs
 from rootfs_tools.dockerfile.cache import CachedStep, StepCache, over
 from rootfs_tools.dockerfile.trees import FolderTree, LayerTree
-from rootfs_tools.layers import Layer, Layers
 from rootfs_tools.image_spec import OCI_LAYER, Descriptor, History, Platform
+from rootfs_tools.layers import Layer, Layers
 
 if TYPE_CHECKING:
     from rootfs_tools.build.secrets import Secrets

@@ -8,7 +8,6 @@ from gpu.vendors.tree import DRM, KFD, RENDER, VIDEO, Host, amd_host, gaudi_host
 from minirun.core.errors import GPUError, UsageError
 from minirun.gpu import vendors
 from minirun.gpu.asked import drivers
-from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.steps import DeviceNode, Link
 from minirun.gpu.vendors import Cards
 
@@ -118,13 +117,13 @@ def test_a_name_of_no_card(tmp_path: Path, asked: str) -> None:
 
 def test_the_edits(tmp_path: Path) -> None:
     found = vendors.find_cards("amd", str(amd_host(tmp_path).root))
-    edits = vendors.plan(found, NvidiaRequest(devices=("1",)))
+    edits = vendors.plan(found, ("1",))
     assert [str(rule) for rule in edits.device_rules()] == [
         "c 226:2 rw", "c 226:129 rw", f"c {KFD}:0 rw",
     ]  # fmt: skip
     assert edits.groups == (VIDEO, RENDER)
     assert [(g.name, g.uuid) for g in edits.gpus] == [("1", "0xabc1")]
-    assert vendors.plan(found, NvidiaRequest(devices=())).steps == (), "kfd alone is no use"
+    assert vendors.plan(found, ()).steps == (), "kfd alone is no use"
 
 
 def test_which_driver(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from conftest import Program
 from layers import layer_of
-from tests.rootfs_tools.layouts import listing
 from minirun.core.kernel import mountinfo
+from tests.rootfs_tools.layouts import listing
 
 CHANGES = """rm -r /etc; mkdir /etc; echo new > /etc/new; echo x > /outside; ln -s /outside /link
 ln /etc/new /etc/hard; chown 7:8 /etc/new; chmod 4711 /etc/new; mkfifo /fifo; mkdir /host
