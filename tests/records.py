@@ -4,16 +4,18 @@ import os
 from typing import Any
 
 from minirun.core.keeping import state
+from minirun.core.keeping.container_record import ContainerRecord
 
 
-def whole(directory: str, **changes: Any) -> dict[str, Any]:
+def whole(directory: str, **changes: Any) -> ContainerRecord:
     """Return a record for `directory` of a container that this process runs, and is."""
     alive = state.identity(os.getpid())
-    return {
-        "ociVersion": "1.2.0", "id": os.path.basename(directory), "status": "running",
-        "pid": os.getpid(), "bundle": "/b", "rootfs": "/b/rootfs", "annotations": {},
-        "created": state.timestamp(), "directory": directory, "init": alive, "supervisor": alive,
-        "complete": True, "managed": False, "auto_remove": False,
-        "cgroup_path": f"/minirun/{os.path.basename(directory)}", "systemd_cgroup": False,
-        "cgroup_version": "auto", **changes,
-    }  # fmt: skip
+    record = ContainerRecord(
+        ociVersion="1.2.0", id=os.path.basename(directory), status="running",
+        pid=os.getpid(), bundle="/b", rootfs="/b/rootfs", annotations={},
+        created=state.timestamp(), directory=directory, init=alive, supervisor=alive,
+        complete=True, managed=False, auto_remove=False,
+        cgroup_path=f"/minirun/{os.path.basename(directory)}", systemd_cgroup=False,
+        cgroup_version="auto",
+    )  # fmt: skip
+    return record._replace(**changes)

@@ -19,6 +19,7 @@ from minirun.api.table import Table, Tabular
 from minirun.api.timeline import Timeline, of_container
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.keeping import state
+from minirun.core.keeping.container_record import ContainerRecord
 
 if TYPE_CHECKING:
     from minirun.inspect.document import Anatomy
@@ -51,44 +52,48 @@ class ContainerHandle(Tabular):
     def __init__(self, id: str, place: Location | None = None) -> None:
         self.id = state.check_id(id)
         self.place = place or Location.usual()
-        self._kept: dict[str, Any] = {}
-        """What was known last, for when there is no container any more."""
+        self._kept: ContainerRecord | None = None
+        """What was known last, for when there is no container any more; None if nothing was."""
+        self._output: str | None = None
+        """What its command had written when it was removed."""
 
-    def _record(self) -> dict[str, Any]:
+    def _record(self) -> ContainerRecord | None:
         """Return what state.json says now; the last known if the container has gone."""
         try:
-            self._kept = state.load(self.place.root, self.id)
+            self._kept, self._output = state.load(self.place.root, self.id), None
         except StateError:
-            self._kept = {**self._kept, "status": REMOVED, "pid": 0}
+            if self._kept:
+                self._kept = self._kept._replace(status=REMOVED, pid=0)
         return self._kept
 
     @property
     def status(self) -> str:
         """creating, created, running, paused, stopped or removed."""
-        return str(self._record()["status"])
+        record = self._record()
+        return record.status if record else REMOVED
 
     @property
     def pid(self) -> int:
         """The process id of its init on the host; 0 if none runs."""
-        return int(self._record()["pid"])
+        record = self._record()
+        return record.pid if record else 0
 
     @property
     def supervisor(self) -> int:
         """The process id of the minirun that looks after it; 0 if nothing is known of it."""
-        return int((self._record().get("supervisor") or {}).get("pid", 0))
+        record = self._record()
+        return record.supervisor["pid"] if record else 0
 
     @property
     def exit_status(self) -> int | None:
         """The exit status of its command, 128 + n for signal n; None while it runs."""
-        status = self._record().get("exit_status")
-        return None if status is None else int(status)
+        record = self._record()
+        return record.exit_status if record else None
 
     @property
     def output(self) -> str:
         """What its command has written until now, on both streams."""
-        if "output" in self._kept:
-            return str(self._kept["output"])
-        return self.logs()
+        return self.logs() if self._output is None else self._output
 
     @property
     def timeline(self) -> Timeline:
@@ -146,14 +151,14 @@ class ContainerHandle(Tabular):
 
         Raises TimeoutError after `timeout` seconds; StateError if there never was a container.
         """
-        if self.status == REMOVED and "id" not in self._kept:
+        if self.status == REMOVED and not self._kept:
             raise state.no_such_container(self.id)
         deadline = None if timeout is None else time.monotonic() + timeout
         while self.status not in (state.STOPPED, REMOVED):
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError(f"container {self.id} still runs after {timeout} s")
             time.sleep(TICK)
-        while self.exit_status is None and state.is_alive(self._kept.get("supervisor")):
+        while self.exit_status is None and self._kept and state.is_alive(self._kept.supervisor):
             time.sleep(TICK)  # its supervisor is about to write it down
         return self.exit_status
 
@@ -173,7 +178,7 @@ class ContainerHandle(Tabular):
             return
         output = self.output
         self._call("delete", "--force", self.id)
-        self._record()["output"] = output
+        self._output = output
 
     def _call(self, *words: str) -> str:
         """Call a command of minirun; return its standard output. Raises StateError."""
@@ -190,14 +195,16 @@ class ContainerHandle(Tabular):
 
     def _table(self) -> Table:
         record = self._record()
-        command = " ".join(map(str, record.get("args") or []))
-        rows = [("image", record.get("image") or ""), ("command", command)]
-        rows.append(("status", record["status"]))
-        if record["pid"]:
-            rows.append(("init", f"process {record['pid']}"))
-        if record.get("exit_status") is not None:
-            rows.append(("exit status", str(record["exit_status"])))
-        if record.get("gpus"):
+        if record is None:
+            rows = [("image", ""), ("command", ""), ("status", REMOVED)]
+            return Table(("container", self.id), rows)
+        command = " ".join(record.args or [])
+        rows = [("image", record.image or ""), ("command", command), ("status", record.status)]
+        if record.pid:
+            rows.append(("init", f"process {record.pid}"))
+        if record.exit_status is not None:
+            rows.append(("exit status", str(record.exit_status)))
+        if record.gpus:
             simulated = " (SIMULATED)" if self.timeline.simulated else ""
-            rows.append(("GPUs", f"{record['gpus']}{simulated}"))
+            rows.append(("GPUs", f"{record.gpus}{simulated}"))
         return Table(("container", self.id), rows)

@@ -24,9 +24,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.cgroups.base import CgroupRecord
     from minirun.core.config import Config
     from minirun.core.container import Container
+    from minirun.core.keeping.container_record import CgroupRecord, ProcessIdentity
 
 _PURE_V2 = "/sys/fs/cgroup/cgroup.controllers"
 
@@ -47,11 +47,11 @@ def open_for(container: Container) -> Cgroup:
     Raises ConfigError, MinirunError, OSError.
     """
     record, settings = container.record, container.settings
-    saved, path = record.get("cgroup"), record["cgroup_path"]
+    saved, path = record.cgroup, record.cgroup_path
     version = settings.cgroup_version
     if saved:
-        return from_record(saved, record["init"])
-    if record.get("systemd_cgroup"):
+        return from_record(saved, record.init)
+    if record.systemd_cgroup:
         return open_scope(path, version, of_user=container.unprivileged)
     if container.unprivileged and version != "v1" and settings.rootless != "false":
         from minirun.cgroups import delegated
@@ -74,7 +74,8 @@ def make(container: Container) -> None:
     if cgroup.version == 2 and not container.unprivileged and _may_be_written(container.config):
         tree.give(cgroup.directories()[0], _user_on_the_host(container.config))
     cgroup.prepare_join()
-    container.record["cgroup"] = cgroup.record()  # until it is saved, its path is in the record
+    # until it is saved, its path is in the record
+    container.record = container.record._replace(cgroup=cgroup.record())
 
 
 def _may_be_written(config: Config) -> bool:
@@ -108,11 +109,11 @@ def _set_limits(container: Container, resources: dict[str, Any]) -> None:
     try:
         cgroup_of(container).set_resources(resources)
     except ConfigError as error:
-        if not container.record.get("default_pids_limit"):
+        if not container.record.default_pids_limit:
             raise
         rest = {name: value for name, value in resources.items() if name != "pids"}
         cgroup_of(container).set_resources(rest)
-        container.record["pids_unlimited"] = True
+        container.record = container.record._replace(pids_unlimited=True)
         why = f"it is a mere default: {error}"
         events.emit("note", "no limit of processes", {"limit": resources["pids"]["limit"]}, why=why)
 
@@ -158,7 +159,7 @@ def open_scope(cgroups_path: str, version: str, *, of_user: bool = False) -> Cgr
     return systemd.from_record({**plain, "slice": slice_name, "scope": scope})
 
 
-def from_record(record: CgroupRecord, init: dict[str, Any] | None = None) -> Cgroup:
+def from_record(record: CgroupRecord, init: ProcessIdentity | None = None) -> Cgroup:
     """Return the cgroup that :meth:`Cgroup.record` described, from state.json.
 
     `init` is the identity of the container's init: without a cgroup, it leads to the processes.

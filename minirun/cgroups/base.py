@@ -22,26 +22,11 @@ from minirun.core.keeping.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any, NotRequired, TypedDict
+    from typing import Any
 
     from minirun.cgroups.hierarchies import Hierarchy
     from minirun.cgroups.rules import DeviceRule, Setting
-
-    class CgroupRecord(TypedDict):
-        """What state.json keeps of a cgroup."""
-
-        version: int
-        """0 if there is none."""
-        path: str
-        dirs: dict[str, str]
-        """Controller → directory; on version 2 the one name is empty."""
-        rootless: NotRequired[bool]
-        reason: NotRequired[str]
-        """Why there is none."""
-        slice: NotRequired[str]
-        scope: NotRequired[str]
-        """The unit of systemd."""
-
+    from minirun.core.keeping.container_record import CgroupRecord
 
 _LONGEST_PATH = 1024  # bytes: with the mount in front, and files behind, PATH_MAX has to hold it
 _OUT_OF_RANGE = "it is out of range, or above what the parent cgroup has"

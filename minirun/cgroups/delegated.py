@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from minirun.cgroups.base import CgroupRecord
     from minirun.cgroups.rules import DeviceRule
+    from minirun.core.keeping.container_record import CgroupRecord, ProcessIdentity
 
 DELEGATE = "a delegated cgroup: systemd-run --user --scope -p Delegate=yes minirun …"
 _NEEDED = ("", "/cgroup.procs", "/cgroup.subtree_control")
@@ -53,7 +53,7 @@ def open_cgroup(path: str, *, named: bool) -> Cgroup:
     return Delegated(path, place) if place else NoCgroup(path, reason, named=named)
 
 
-def from_record(record: CgroupRecord, init: dict[str, Any] | None) -> Cgroup:
+def from_record(record: CgroupRecord, init: ProcessIdentity | None) -> Cgroup:
     """See :func:`minirun.cgroups.from_record`."""
     if record["version"] == 0:
         return NoCgroup(record["path"], record["reason"], init=init)
@@ -132,7 +132,7 @@ class NoCgroup(WithoutDeviceRules, Cgroup):
         reason: str,
         *,
         named: bool = False,
-        init: dict[str, Any] | None = None,
+        init: ProcessIdentity | None = None,
     ) -> None:
         super().__init__(path)
         self.reason = reason

@@ -14,7 +14,7 @@ from minirun.core.keeping import state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.cgroups.base import CgroupRecord
+    from minirun.core.keeping.container_record import CgroupRecord
 
 
 class OomNotice:

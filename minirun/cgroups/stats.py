@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.cgroups.base import CgroupRecord
+    from minirun.core.keeping.container_record import CgroupRecord
 
 UNLIMITED = 2**64 - 1
 """What runc prints for version 2's "max"."""

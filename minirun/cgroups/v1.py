@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from minirun.cgroups.base import CgroupRecord
     from minirun.cgroups.hierarchies import Hierarchy
     from minirun.cgroups.rules import DeviceRule
+    from minirun.core.keeping.container_record import CgroupRecord
 
 _UNIFIED = "/sys/fs/cgroup/unified"
 """The mount point of cgroup2 on a hybrid host, as runc and systemd have it."""

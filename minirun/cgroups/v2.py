@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from minirun.cgroups.base import CgroupRecord
     from minirun.cgroups.rules import DeviceRule
+    from minirun.core.keeping.container_record import CgroupRecord
 
 ALWAYS = ("cpu", "memory", "pids")
 """The controllers that every container gets, as far as version 2 has them."""

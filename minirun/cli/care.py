@@ -194,7 +194,7 @@ def _waiting(settings: Settings, words: list[str]) -> tuple[int, ...]:
         record = state.load(root, options.args[-1])
     except StateError:
         return ()  # `start` will say so
-    return (record["pid"],) if record["status"] == state.CREATED else ()
+    return (record.pid,) if record.status == state.CREATED else ()
 
 
 def _command(settings: Settings, words: list[str]) -> list[str]:

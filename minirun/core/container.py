@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from minirun.core.cgroup import OwnCgroup
     from minirun.core.gates import Gates
     from minirun.core.handshake import Channel, Init
+    from minirun.core.keeping.container_record import ContainerRecord
     from minirun.core.rootfs.inroot import Root
 
 LOG_LIMIT = 1 << 20
@@ -39,13 +40,13 @@ class Console(Record):
 class Container:
     """One container: names, places and the record in state.json."""
 
-    def __init__(self, settings: Settings, config: Config, record: dict[str, Any]) -> None:
+    def __init__(self, settings: Settings, config: Config, record: ContainerRecord) -> None:
         self.settings = settings
         self.config = config
         self.record = record
-        self.id: str = record["id"]
+        self.id = record.id
         self.directory = f"{settings.root}/{self.id}"
-        self.unprivileged = bool(record.get("unprivileged"))
+        self.unprivileged = record.unprivileged
         """True if its user has no privileges on the host: minirun.engines.rootless."""
         self._cgroup: OwnCgroup | None = None
         self.gates: Gates | None = None
@@ -90,15 +91,15 @@ class Container:
             return
         events.open_log(path, self.id, brief=word == "stages")
 
-    def save(self, **changes: Any) -> None:
-        """Change the record and write it. Raises OSError."""
-        self.record.update(changes)
-        state.save(self.directory, self.record)
+    def save(self, record: ContainerRecord) -> None:
+        """Take `record` for the container's own, and write it. Raises OSError."""
+        self.record = record
+        state.save(self.directory, record)
 
-    def set_once(self, key: str) -> bool:
-        """Set `key` in the record on the disk; return True if this call, and no other, has set it.
+    def claim_poststop(self) -> bool:
+        """Note on the disk that the poststop hooks run; return True if they did not run before.
 
-        False if it was set already, or if the container is gone. Raises OSError.
+        False if the container is gone. Raises OSError.
         """
         try:
             fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -106,10 +107,10 @@ class Container:
             return False
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            saved = state_file.read(self.directory)
-            if not saved.get(key):
-                self.save(**{key: True})
-            return not saved.get(key)
+            if state_file.read(self.directory).poststop_done:
+                return False
+            self.save(self.record._replace(poststop_done=True))
+            return True
         except (FileNotFoundError, StateError):
             return False
         finally:
@@ -119,7 +120,7 @@ class Container:
         """The state document that hooks read on their standard input."""
         return {
             "ociVersion": state.OCI_VERSION, "id": self.id, "status": status,
-            "pid": self.record["pid"], "bundle": self.config.bundle,
+            "pid": self.record.pid, "bundle": self.config.bundle,
             "annotations": self.config.annotations,
         }  # fmt: skip
 

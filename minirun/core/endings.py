@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from minirun.core.keeping.container_record import ContainerRecord, ProcessIdentity
+
 SIGKILL = 9
 PATIENCE = 10.0
 """Seconds that a killed process gets to disappear before its cgroup is removed."""
@@ -37,10 +39,10 @@ def start(
 
     Raises CommandError (126, 127) if execve failed, MinirunError if init died before, OSError.
     """
-    next_state, changes = "", {"status": state.RUNNING, "complete": True}
-    if not container.record["complete"]:  # `create` has set it: then no exec.fifo means running
+    next_state, record = "", container.record._replace(status=state.RUNNING, complete=True)
+    if not container.record.complete:  # `create` has set it: then no exec.fifo means running
         # written before the start: the command may fill the disk
-        next_state = state.write_next(container.directory, container.record | changes)
+        next_state = state.write_next(container.directory, record)
     try:
         handshake.start(container.directory)
     except OSError as error:
@@ -53,7 +55,7 @@ def start(
         on_running()
     if next_state:
         state.take_next(container.directory, next_state)
-        container.record.update(changes)
+        container.record = record
     if rows := container.config.hooks("poststart"):
         _poststart(container, rows)
 
@@ -83,16 +85,17 @@ def _start_failure(answer: bytes) -> MinirunError:
     return error
 
 
-def kill(record: dict[str, Any], number: int) -> None:
+def kill(record: ContainerRecord, number: int) -> None:
     """Send a signal to the container's init. Raises StateError if none runs."""
-    if record["status"] not in (state.CREATED, state.RUNNING, state.PAUSED):
+    if record.status not in (state.CREATED, state.RUNNING, state.PAUSED):
         raise StateError("container not running")
+    init = record.first_process()
     try:
-        pidfd = os.pidfd_open(record["init"]["pid"])
+        pidfd = os.pidfd_open(init["pid"])
     except ProcessLookupError:
         raise StateError("container not running") from None
     try:
-        if not state.is_alive(record["init"]):  # the number belongs to another process by now
+        if not state.is_alive(init):  # the number belongs to another process by now
             raise StateError("container not running")
         _signal.pidfd_send_signal(pidfd, number)
     finally:
@@ -101,23 +104,23 @@ def kill(record: dict[str, Any], number: int) -> None:
 
 def destroy(container: Container) -> None:
     """Remove all of a container, whatever its state. Idempotent. Raises OSError, StateError."""
-    record = container.record
     if not events.log_fds():
         try:
             container.open_log()  # `delete` and `gc` go on with the container's log
         except (MinirunError, OSError):
             pass
     _await_init(container)
-    if state.is_alive(record["init"]):
+    record = container.record
+    if state.is_alive(record.init):
         try:
-            kill({**record, "status": state.RUNNING}, SIGKILL)
+            kill(record._replace(status=state.RUNNING), SIGKILL)
         except (StateError, ProcessLookupError):
             pass
     clear_cgroup(container)
-    if noted := record.get("root_mount"):
+    if noted := record.root_mount:
         rings.function("unmount_root")(noted)
-    reap(record["init"])
-    await_supervisor(record["supervisor"])
+    reap(record.init)
+    await_supervisor(record.supervisor)
     _poststop(container)
     events.close_log()
     rings.function("keep_log")(container.settings.root, container.id)
@@ -129,14 +132,13 @@ def _await_init(container: Container) -> None:
 
     What it makes later would be left over. It is killed if it takes longer than PATIENCE.
     """
-    record, deadline = container.record, time.monotonic() + PATIENCE
-    maker = record["supervisor"]
-    while not record["init"] and maker["pid"] != os.getpid() and state.is_alive(maker):
+    maker, deadline = container.record.supervisor, time.monotonic() + PATIENCE
+    while not container.record.init and maker["pid"] != os.getpid() and state.is_alive(maker):
         if time.monotonic() > deadline:
             os.kill(maker["pid"], SIGKILL)
         time.sleep(0.002)
         try:
-            record.update(state.load(container.settings.root, container.id))
+            container.record = state.load(container.settings.root, container.id)
         except StateError:
             return  # it has failed, and removed what it had made
 
@@ -158,15 +160,15 @@ def clear_cgroup(container: Container) -> None:
     another's: then it is removed only if it is empty. If the maker was killed before it had noted
     init, that one ends by itself, a moment later.
     """
-    is_known = bool(container.record.get("cgroup"))
+    is_known = container.record.cgroup is not None
     try:
-        container.cgroup.remove(0 if is_known or container.record["init"] else UNNOTED_ENDS)
+        container.cgroup.remove(0 if is_known or container.record.init else UNNOTED_ENDS)
     except MinirunError:  # it is not empty; or it was to be systemd's, which does not run
         if is_known:
             rings.function("clear_cgroup")(container.cgroup, PATIENCE)
 
 
-def reap(init: dict[str, Any] | None) -> None:
+def reap(init: ProcessIdentity | None) -> None:
     """Collect a killed init if it is our child; else wait until it is gone."""
     if not init:
         return
@@ -176,14 +178,14 @@ def reap(init: dict[str, Any] | None) -> None:
         _is_gone(init)
 
 
-def await_supervisor(supervisor: dict[str, Any]) -> None:
+def await_supervisor(supervisor: ProcessIdentity) -> None:
     """Wait for the container's supervisor, if it is another process; kill it after PATIENCE."""
     if supervisor["pid"] != os.getpid() and not _is_gone(supervisor):
         os.kill(supervisor["pid"], SIGKILL)
         _is_gone(supervisor)
 
 
-def _is_gone(process: dict[str, Any]) -> bool:
+def _is_gone(process: ProcessIdentity) -> bool:
     """Wait until a process has ended, for PATIENCE at most; return True if it has."""
     deadline = time.monotonic() + PATIENCE
     while state.is_alive(process):
@@ -196,7 +198,7 @@ def _is_gone(process: dict[str, Any]) -> bool:
 def _poststop(container: Container) -> None:
     """Run the poststop hooks, once; if one fails, warn and go on."""
     rows = container.config.hooks("poststop")
-    if not rows or not container.record["init"] or not container.set_once("poststop_done"):
+    if not rows or not container.record.init or not container.claim_poststop():
         return
     from minirun.core import hooks
 

@@ -66,7 +66,7 @@ def prepare(container: Container, points: frozenset[str] = POINTS) -> None:
     extras: dict[str, Extra] = {}
     flags = {
         "--host-mounts": "mount" not in container.config.namespaces,
-        "--no-pivot": container.record.get("no_pivot"),
+        "--no-pivot": container.record.no_pivot,
         "--rootless": container.unprivileged,
     }
     asked = container.config.raw | flags

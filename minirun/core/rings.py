@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 FUNCTIONS = {
     "check_config": "minirun.oci.validate.check",
-    "check_record": "minirun.running.record_fields.check",
     "open_cgroup": "minirun.cgroups.open_for",
     "make_cgroup": "minirun.cgroups.make",
     "clear_cgroup": "minirun.cgroups.stopping.clear",

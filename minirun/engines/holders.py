@@ -131,10 +131,9 @@ def _unrecorded(settings: Settings, name: str) -> tuple[str, frozenset[Numbers]]
     """Return when a container that runs was made, and its nodes that edits.json does not have."""
     try:
         container = lookup.load(settings, name)
-        if container.record["status"] != state.STOPPED:
+        if container.record.status != state.STOPPED:
             there = {node.numbers for node in nodes(container) if set(node.access) & set("rw")}
-            created: str = container.record["created"]
-            return created, frozenset(there - recorded(container))
+            return container.record.created, frozenset(there - recorded(container))
     except (MinirunError, OSError, LookupError, TypeError, ValueError):
         pass  # another runtime's, damaged, or gone meanwhile
     return "", frozenset()

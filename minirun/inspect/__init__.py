@@ -25,13 +25,13 @@ def anatomy(container: Container) -> Anatomy:
     found = past.read(container)
     document: Anatomy = {
         **state.public(record),  # type: ignore[typeddict-item]  # a plain dict of the core's
-        "live": bool(record["pid"] and state.is_alive(record["init"])),
-        "image": record.get("image"),
+        "live": bool(record.pid and state.is_alive(record.init)),
+        "image": record.image,
         "layers": [row._asdict() for row in _layers(container)],
-        "declared": record.get("declared") or {},
-        "args": record.get("args") or container.config.process.get("args"),
-        "exitStatus": record.get("exit_status"),
-        "cgroup": record.get("cgroup"),
+        "declared": record.declared or {},
+        "args": record.args or container.config.process.get("args"),
+        "exitStatus": record.exit_status,
+        "cgroup": record.cgroup,
         "namespaces": {}, "user": None, "capabilities": {}, "seccomp": None,
         "noNewPrivileges": None, "mounts": [], "devices": [], "deviceRules": None,
         "interfaces": [], "limits": {}, "usage": None, "memberOf": {},
@@ -50,14 +50,14 @@ def anatomy(container: Container) -> Anatomy:
 
 
 def _layers(container: Container) -> list[LayerOrigin]:
-    image, layers = container.record.get("image") or "", container.config.layers
+    image, layers = container.record.image or "", container.config.layers
     found: list[LayerOrigin] = workshop.call("origins")(container.settings.store, image, layers)
     return found
 
 
 def _ask_kernel(container: Container, document: Anatomy) -> None:
     """Fill in what the kernel says of a container that lives. Raises OSError."""
-    pid = container.record["pid"]
+    pid = container.record.pid
     document["namespaces"] = processes.shared(pid, _others(container))
     rights = processes.rights(pid)
     document["user"], document["capabilities"] = rights["user"], rights["capabilities"]
@@ -66,7 +66,8 @@ def _ask_kernel(container: Container, document: Anatomy) -> None:
     document["mounts"] = mounts.tree(container, pid)
     rules: list[DeviceRule] | None = None
     if cgroup_of(container).exists():
-        if not (container.record.get("cgroup") or {}).get("rootless"):  # which has none
+        cgroup = container.record.cgroup
+        if not (cgroup and cgroup.get("rootless")):  # which has none
             rules = limits.rules(container)
         document["limits"] = limits.limits(container)
         document["usage"] = stats.usage(cgroup_of(container).record())
@@ -86,8 +87,8 @@ def _others(container: Container) -> dict[str, int]:
             record = state.load(container.settings.root, name)
         except StateError:
             continue
-        if name != container.id and record["pid"]:
-            found[name] = record["pid"]
+        if name != container.id and record.pid:
+            found[name] = record.pid
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 if TYPE_CHECKING:
-    from minirun.cgroups.base import CgroupRecord
+    from minirun.core.keeping.container_record import CgroupRecord
 
 
 class NamespaceFacts(TypedDict):

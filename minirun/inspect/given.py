@@ -6,6 +6,7 @@ from minirun.common import schema
 from minirun.core.container import Container
 from minirun.core.errors import StateError
 from minirun.core.keeping import jsonlite, places, state
+from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.rootfs import nodes
 from minirun.gpu.cdi import check, container_edits
 from minirun.gpu.edits import Edits, GivenGpu
@@ -19,7 +20,7 @@ _SHAPE = {
 _CHECKER = schema.Checker(places.EDITS, {})
 
 
-def edits_of(record: dict[str, Any]) -> Edits:
+def edits_of(record: ContainerRecord) -> Edits:
     """Return what stage 5 put into a container, without links; empty without GPUs."""
     saved = saved_edits(record)
     rows, driver, simulated = saved.get("gpus", ()), saved.get("driver", ""), saved.get("simulated")
@@ -31,12 +32,12 @@ def edits_of(record: dict[str, Any]) -> Edits:
     )  # fmt: skip
 
 
-def saved_edits(record: dict[str, Any]) -> dict[str, Any]:
+def saved_edits(record: ContainerRecord) -> dict[str, Any]:
     """Return edits.json as it stands in a container's directory; empty without GPUs.
 
     Raises StateError if it is damaged.
     """
-    path = f"{record['directory']}/{places.EDITS}"
+    path = f"{record.directory}/{places.EDITS}"
     try:
         text = state.read_text(path)
         _CHECKER.check(schema.without_nulls(jsonlite.loads(text)), _SHAPE)
@@ -44,7 +45,7 @@ def saved_edits(record: dict[str, Any]) -> dict[str, Any]:
     except OSError:
         return {}
     except ValueError as error:
-        hint = f"minirun delete --force {record['id']}"
+        hint = f"minirun delete --force {record.id}"
         raise StateError(f"{path} is damaged: {error}", hint) from None
     return edits
 

@@ -81,7 +81,7 @@ def _layer(container: Container, path: str) -> LayerFacts:
         path = layers[int(number)]
     own = _IMAGE.search(path)
     if path in layers and (own or _SHARED.search(path)):
-        name = str(container.record.get("image", ""))
+        name = container.record.image or ""
         return {"path": path, "image": name, "layer": layers.index(path), "idMapped": mapped}
     return {
         "path": path, "image": own[1] if own else "",

@@ -38,7 +38,7 @@ def wanted(container: Container) -> ConfigFacts:
         "deviceRules": [_as_text(rule) for rule in _rules(container)],
         "limits": {
             "memory": _limit((resources.get("memory") or {}).get("limit")),
-            "pids": None if container.record.get("pids_unlimited") else _limit(pids),
+            "pids": None if container.record.pids_unlimited else _limit(pids),
             "cpus": quota / period if quota and quota > 0 else None,
             "cpuset": (resources.get("cpu") or {}).get("cpus"),
         },
@@ -50,7 +50,7 @@ def _profile(container: Container) -> ConfigSeccomp | None:
     profile = container.config.linux.get("seccomp")
     if not profile:
         return None
-    name = container.record.get("seccomp") or seccomp.OF_BUNDLE
+    name = container.record.seccomp or seccomp.OF_BUNDLE
     filter = seccomp.load(profile, name)
     instructions = len(filter.bpf) // 8
     return {"profile": name, "allowed": filter.allowed, "instructions": instructions}

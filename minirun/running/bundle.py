@@ -23,7 +23,7 @@ from minirun.engines.origin import origin
 from minirun.gpu.asked import variables
 from minirun.oci.exec import sealed
 from minirun.running import handover, notify, signals
-from minirun.running.reserve import reserve
+from minirun.running.reserve import first_record, reserve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def create(options: BundleOptions, settings: Settings) -> None:
         signals.catch()
         notify.make_directory(container.directory)
         init = lifecycle.create(container)
-        container.save(status=state.CREATED, complete=True)
+        container.save(container.record._replace(status=state.CREATED, complete=True))
         handover.announce(options.pid_file, options.pidfd_socket, init.pid, init.pidfd)
     except BaseException:
         endings.destroy(container)
@@ -128,10 +128,10 @@ def new_container(
 def _reserve(options: BundleOptions, settings: Settings, config: Config) -> Container:
     """Take the name, and begin the log with who has asked. Raises MinirunError, OSError."""
     asked, args = origin(config, options.container_id), config.process.get("args")
-    container = reserve(
-        settings, options.container_id, config, no_pivot=options.no_pivot,
-        no_new_keyring=options.no_new_keyring, origin=asked, args=args,
+    record = first_record(settings, options.container_id, config)._replace(
+        no_pivot=options.no_pivot, no_new_keyring=options.no_new_keyring, origin=asked, args=args,
     )  # fmt: skip
+    container = reserve(settings, config, record)
     try:
         container.open_log()
         places = {"bundle": config.bundle, "root": settings.root}

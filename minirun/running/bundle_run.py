@@ -61,6 +61,9 @@ def _end(container: Container, status: int, *, keep: bool) -> None:
     if keep:
         if not container.config.new_namespace("pid"):  # else init's end was that of all
             rings.function("kill_cgroup")(container.cgroup)
-        container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
+        ended = state.timestamp()
+        container.save(
+            container.record._replace(status=state.STOPPED, exit_status=status, finished=ended)
+        )
     else:
         endings.destroy(container)

@@ -20,7 +20,8 @@ from minirun.running import lookup
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+
+    from minirun.core.keeping.container_record import ContainerRecord
 
 
 def collect(settings: Settings, container_id: str, *, dry: bool) -> str:
@@ -40,17 +41,17 @@ def collect(settings: Settings, container_id: str, *, dry: bool) -> str:
     return reason
 
 
-def why_orphan(record: dict[str, Any]) -> str:
+def why_orphan(record: ContainerRecord) -> str:
     """Return why a container is to be collected; empty if it is not."""
-    if state.is_alive(record["supervisor"]):
+    if state.is_alive(record.supervisor):
         return ""
-    if not record["complete"]:
+    if not record.complete:
         return "its creation was cut off"
-    if not record["managed"]:
+    if not record.managed:
         return ""
-    if "exit_status" not in record:
+    if record.exit_status is None:
         return "its supervisor died"
-    return "it was to be removed at its end" if record["auto_remove"] else ""
+    return "it was to be removed at its end" if record.auto_remove else ""
 
 
 def abandoned(root: str) -> Iterator[str]:

@@ -6,15 +6,12 @@ import os
 
 from minirun.core.errors import StateError
 from minirun.core.keeping import state
+from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.state_file import DamagedRecord
 from minirun.core.keeping.visible import warn
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
-
-def records(root: str) -> list[dict[str, Any]]:
+def records(root: str) -> list[ContainerRecord]:
     """Return the record of every container, without those that vanish meanwhile.
 
     One that cannot be read is named on standard error; in the list it has the status "damaged".
@@ -32,17 +29,19 @@ def records(root: str) -> list[dict[str, Any]]:
     return found
 
 
-def _damaged(directory: str) -> dict[str, Any]:
+def _damaged(directory: str) -> ContainerRecord:
     """Return what a list shows of a container without a record: its id, and when it was changed."""
     try:
         changed = os.stat(directory).st_mtime
     except FileNotFoundError:
         changed = 0
-    return {
-        "ociVersion": state.OCI_VERSION, "id": os.path.basename(directory), "status": "damaged",
-        "pid": 0, "bundle": "", "rootfs": "", "annotations": {},
-        "created": state.timestamp(changed), "directory": directory,
-    }  # fmt: skip
+    return ContainerRecord(
+        ociVersion=state.OCI_VERSION, id=os.path.basename(directory), status="damaged",
+        pid=0, bundle="", rootfs="", annotations={},
+        created=state.timestamp(changed), directory=directory,
+        init=None, supervisor={"pid": 0, "start": 0, "boot": ""}, complete=False, managed=False,
+        auto_remove=False, cgroup_path="", systemd_cgroup=False, cgroup_version="auto",
+    )  # fmt: skip
 
 
 def owner(directory: str) -> str:

@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.core.keeping.container_record import ContainerRecord
+
 _CGROUPS = "/sys/fs/cgroup/"
 
 
@@ -32,7 +34,7 @@ def load(settings: Settings, container_id: str, *, whole: bool = False) -> Conta
     record = state.load(settings.root, container_id)
     saved = None
     try:
-        saved = saved_config(record["directory"], whole=whole)
+        saved = saved_config(record.directory, whole=whole)
     except FileNotFoundError:  # another command has just removed it
         raise state.no_such_container(container_id) from None
     except ConfigError as error:
@@ -40,11 +42,11 @@ def load(settings: Settings, container_id: str, *, whole: bool = False) -> Conta
         if whole:
             raise
         warn(str(error))
-    raw = saved or {"ociVersion": state.OCI_VERSION, "root": {"path": record["rootfs"]}}
-    config = oci_config.Config(raw, record["bundle"], choices_of(record))
+    raw = saved or {"ociVersion": state.OCI_VERSION, "root": {"path": record.rootfs}}
+    config = oci_config.Config(raw, record.bundle, choices_of(record))
     if reason := _wrong_cgroup(record, config if saved else None):
-        raise records.DamagedRecord(record["directory"], reason, ours=True)
-    return Container(settings._replace(cgroup_version=record["cgroup_version"]), config, record)
+        raise records.DamagedRecord(record.directory, reason, ours=True)
+    return Container(settings._replace(cgroup_version=record.cgroup_version), config, record)
 
 
 def saved_config(directory: str, *, whole: bool = True) -> dict[str, Any] | None:
@@ -74,23 +76,23 @@ def saved_config(directory: str, *, whole: bool = True) -> dict[str, Any] | None
     return checked
 
 
-def _wrong_cgroup(record: dict[str, Any], config: oci_config.Config | None) -> str:
+def _wrong_cgroup(record: ContainerRecord, config: oci_config.Config | None) -> str:
     """Return why the record's cgroup may not be this container's; empty if it is.
 
     It is killed and removed with the container. What the record says of it has to be what
     config.json says, or minirun's own name for it.
     """
-    named: str = record["cgroup_path"]
+    named = record.cgroup_path
     if config:
-        root, container_id = record["directory"].rsplit("/", 1)
-        own = own_cgroup(root, container_id, systemd=record["systemd_cgroup"])
+        root, container_id = record.directory.rsplit("/", 1)
+        own = own_cgroup(root, container_id, systemd=record.systemd_cgroup)
         if named != (config.cgroups_path or own):
             return f"cgroup_path is {named!r}, and not {config.cgroups_path or own!r}"
-    saved = record.get("cgroup")
+    saved = record.cgroup
     if not saved:
         return ""
-    path: str = saved["path"]
-    if record["systemd_cgroup"]:
+    path = saved["path"]
+    if record.systemd_cgroup:
         right = path.endswith(f"{named.rpartition(':')[2]}.scope") and "scope" in saved
     else:
         right = [part for part in named.split("/") if part not in ("", ".")] == path[1:].split("/")
@@ -109,19 +111,19 @@ def _is_cgroup(place: str) -> bool:
     return any(place.startswith(f"{each.path}/") for each in hierarchies.mounted())
 
 
-def choices_of(record: dict[str, Any]) -> Choices:
+def choices_of(record: ContainerRecord) -> Choices:
     """Return the choices in a container's record; none in one that an older minirun wrote.
 
     Raises DamagedRecord.
     """
     try:
-        found = Choices(**record.get(choices.KEY, {}))
+        found = Choices(**record.choices)
         found = found._replace(layers=tuple(found.layers))
         fit = all(isinstance(value, _TYPES[name]) for name, value in found._asdict().items())
     except TypeError:
         fit = False
     if not fit or not all(isinstance(layer, str) for layer in found.layers):
-        raise records.DamagedRecord(record["directory"], choices.KEY, ours=True)
+        raise records.DamagedRecord(record.directory, choices.KEY, ours=True)
     return found
 
 

@@ -10,7 +10,7 @@ from minirun.core.config import Config
 from minirun.core.container import Container, log_detail
 from minirun.core.errors import ConfigError, StateError
 from minirun.core.keeping import directories, jsonlite, places, state
-from minirun.core.keeping.choices import KEY
+from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.rootfs import mount_entry
 from minirun.core.rootfs.tree import remove_tree
@@ -18,21 +18,19 @@ from minirun.running import own_cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    pass
 
 _TO_CLEAN_UP = 8
 """Descriptors that must be free. With fewer, what is begun could not be removed either."""
 
 
-def reserve(settings: Settings, container_id: str, config: Config, **extra: Any) -> Container:
+def reserve(settings: Settings, config: Config, record: ContainerRecord) -> Container:
     """Make the container's directory and write its first record (minirun.core.keeping.directories).
 
-    `extra` are more fields of the record. Raises StateError if the name is in use, ConfigError,
-    UsageError, OSError.
+    Raises StateError if the name is in use, ConfigError, UsageError, OSError.
     """
-    state.check_id(container_id)
     log_detail(config)  # a wrong word is told before anything is made
-    container = Container(settings, config, first_record(settings, container_id, config) | extra)
+    container = Container(settings, config, record)
     cgroup_of(container).directories()  # a wrong path is refused before anything is made
     if settings.root != f"{settings.store}/{places.CONTAINERS}":
         from minirun.engines import roots  # an engine has a root of its own
@@ -52,28 +50,32 @@ def reserve(settings: Settings, container_id: str, config: Config, **extra: Any)
     return container
 
 
-def first_record(settings: Settings, container_id: str, config: Config) -> dict[str, Any]:
-    """Return the record of a container that is about to be made. Raises ConfigError, UsageError."""
-    record: dict[str, Any] = {
-        "ociVersion": state.OCI_VERSION, "id": container_id, "status": state.CREATING,
-        "pid": 0, "bundle": config.bundle, "rootfs": config.rootfs,
-        "annotations": config.annotations, "created": state.timestamp(),
-        "directory": f"{settings.root}/{container_id}", "init": None,
-        "supervisor": state.identity(os.getpid()), "complete": False,
-        "managed": False, "auto_remove": False,
-        "cgroup_path": config.cgroups_path
-        or own_cgroup(settings.root, container_id, systemd=settings.systemd_cgroup),
-        "systemd_cgroup": settings.systemd_cgroup,
-        "cgroup_version": settings.cgroup_version, "unprivileged": unprivileged(),
-        KEY: config.choices.as_json(),
-    }  # fmt: skip
-    if record["unprivileged"]:
+def first_record(settings: Settings, container_id: str, config: Config) -> ContainerRecord:
+    """Return the record of a container that is about to be made.
+
+    Raises StateError for a wrong id, ConfigError, UsageError.
+    """
+    state.check_id(container_id)
+    groups_denied = False
+    if unprivileged():
         from minirun.engines import rootless_config as without_root
 
         without_root.check_home(settings.root)
         without_root.check_root(settings.root)
-        record["groups_denied"] = without_root.check(config)
-    return record
+        groups_denied = without_root.check(config)
+    return ContainerRecord(
+        ociVersion=state.OCI_VERSION, id=container_id, status=state.CREATING,
+        pid=0, bundle=config.bundle, rootfs=config.rootfs,
+        annotations=config.annotations, created=state.timestamp(),
+        directory=f"{settings.root}/{container_id}", init=None,
+        supervisor=state.identity(os.getpid()), complete=False,
+        managed=False, auto_remove=False,
+        cgroup_path=config.cgroups_path
+        or own_cgroup(settings.root, container_id, systemd=settings.systemd_cgroup),
+        systemd_cgroup=settings.systemd_cgroup,
+        cgroup_version=settings.cgroup_version, unprivileged=unprivileged(),
+        choices=config.choices.as_json(), groups_denied=groups_denied,
+    )  # fmt: skip
 
 
 def _fill(path: str, container: Container) -> None:
@@ -101,7 +103,7 @@ def _fill(path: str, container: Container) -> None:
 def _name_in_use(container: Container) -> StateError:
     """Return docker's error for `run IMAGE`, and runc's for a bundle."""
     name = container.id
-    if "image" in container.record:
+    if container.record.image is not None:
         text = f'Conflict. The container name "/{name}" is already in use'
         return StateError(text, f"minirun delete {name}, or another --name", status=125)
     hint = f"minirun delete {name}, or another id"

@@ -9,15 +9,16 @@ that have one are listed: it may become one of them, and none is missed.
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from minirun.core.errors import ImageError, StateError
-from minirun.core.keeping import jsonlite, places, state
+from minirun.core.keeping import container_record, jsonlite, places, state
 from minirun.core.keeping import state_file as records
+from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.directories import listed
 from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
-from minirun.running import lookup, record_fields
+from minirun.running import lookup
 
 
 class InUse(NamedTuple):
@@ -64,7 +65,7 @@ def find(settings: Settings) -> InUse:
     return found
 
 
-def _without_a_name(directory: str) -> dict[str, Any] | None:
+def _without_a_name(directory: str) -> ContainerRecord | None:
     """Return the record in a directory of ROOT/.new; None if there is none, yet or any more.
 
     It is whole if it is there, but for a loss of power: then its container is no more. Raises
@@ -75,17 +76,15 @@ def _without_a_name(directory: str) -> dict[str, Any] | None:
     except (StateError, FileNotFoundError):
         return None
     try:
-        record = jsonlite.loads(records.read_file(fd, places.STATE).decode())
-        record_fields.check(record, record["directory"])
+        value = jsonlite.loads(records.read_file(fd, places.STATE).decode())
+        return container_record.parse(value, value["directory"])
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
     finally:
         os.close(fd)
-    found: dict[str, Any] = record
-    return found
 
 
-def _add(found: InUse, record: dict[str, Any]) -> None:
+def _add(found: InUse, record: ContainerRecord) -> None:
     found.layers.update(lookup.choices_of(record).layers)
-    found.images.update(filter(None, [record.get("image")]))
-    found.directories[record["directory"]] = state.is_alive(record["init"])
+    found.images.update(filter(None, [record.image]))
+    found.directories[record.directory] = state.is_alive(record.init)

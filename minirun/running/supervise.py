@@ -100,9 +100,9 @@ def _open_log(container: Container, viewers: output.Viewers, earlier: bytes) -> 
         events.open_log(settings.log, container.id, 0o644)
     for fd in events.log_fds() if earlier else ():
         os.write(fd, earlier)
-    if image := container.record.get("image"):
+    if image := container.record.image:
         events.emit("note", "origin", {"image": image}, why="its name when the container was made")
-    for text in container.record.get("warnings") or ():
+    for text in container.record.warnings or ():
         events.emit("note", "warning", {"text": text}, why="said before there was a container")
     viewers.hold(container)
 
@@ -114,7 +114,10 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
         return
     endings.clear_cgroup(container)
     try:
-        container.save(status=state.STOPPED, exit_status=status, finished=state.timestamp())
+        ended = state.timestamp()
+        container.save(
+            container.record._replace(status=state.STOPPED, exit_status=status, finished=ended)
+        )
     except OSError as error:  # a full disk must not cost the caller the command's exit status
         line = from_os(error, "the end of the container is not recorded").line()
         warn(line)

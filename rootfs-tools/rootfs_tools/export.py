@@ -55,13 +55,14 @@ def _inside(rows: Any, number: int) -> int:
 @contextmanager
 def _root(container: Container) -> Iterator[int]:
     """Yield a descriptor of the container's root filesystem. Raises StateError, OSError."""
-    status, init = container.record["status"], container.record["init"]
+    status = container.record.status
     if status == state.STOPPED:
         with _mounted(container) as fd:
             yield fd
         return
     if status == state.CREATING:
         raise StateError(f"container {container.id} is not complete: there is nothing to export")
+    init = container.record.first_process()
     try:
         fd = os.open(f"/proc/{init['pid']}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):

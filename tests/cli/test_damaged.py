@@ -16,8 +16,8 @@ from conftest import Program, wait_until
 from core.lifecycle.leftovers import assert_nothing, cgroups
 from layers import layer_of
 from minirun.core.keeping import state
+from minirun.core.keeping.container_record import ContainerRecord
 from minirun.running import own_cgroup
-from minirun.running import record_fields as fields
 from records import whole
 
 NAME = "broken"
@@ -93,13 +93,16 @@ def _huge(path: Path, row: dict[str, Any]) -> None:
     os.truncate(path, 1 << 40)
 
 
+DEFAULTS = ContainerRecord._field_defaults
+REQUIRED = [name for name in ContainerRecord._fields if name not in DEFAULTS]
+OPTIONAL = [name for name in DEFAULTS if name not in ("choices", "unknown")]
 PROCESS = {"pid": 1, "start": 1, "boot": "x"}
 CGROUP = {"version": 2, "path": "/minirun/broken", "dirs": {"": "/sys/fs/cgroup/minirun/broken"}}
 DAMAGES: dict[str, Damage] = {
     **{f"cut at {share}": _cut(share) for share in (0, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999)},
-    **{f"no {key}": _dropped(key) for key in fields.REQUIRED},
-    **{f"{key} is a list": _with(**{key: [1]}) for key in fields.REQUIRED},
-    **{f"{key} is a number": _with(**{key: 5.5}) for key in fields.OPTIONAL if key != "choices"},
+    **{f"no {key}": _dropped(key) for key in REQUIRED},
+    **{f"{key} is a list": _with(**{key: [1]}) for key in REQUIRED},
+    **{f"{key} is a number": _with(**{key: 5.5}) for key in OPTIONAL},
     "nothing but NULs": _text(b"\0" * 4096), "not UTF-8": _text(b"\xff\xfe{}"),
     "UTF-16": _text("{}".encode("utf-16")), "a list": _text(b"[]"), "null": _text(b"null"),
     "a number": _text(b"1"), "a text": _text(b'"text"'), "an empty object": _text(b"{}"),
@@ -161,10 +164,10 @@ def damaged(request: pytest.FixtureRequest, minirun: Program) -> Iterator[Path]:
         row = whole(
             str(directory), cgroup_path=own, init=gone, supervisor=gone, image="busybox:latest"
         )
-        (directory / "state.json").write_text(json.dumps(row))
+        (directory / "state.json").write_text(json.dumps(row.as_json()))
         if name == NAME:
             (directory / "state.json").unlink()
-            DAMAGES[request.param](directory / "state.json", row)
+            DAMAGES[request.param](directory / "state.json", row.as_json())
     yield minirun.root / NAME
     shutil.rmtree(minirun.root)
 

@@ -12,10 +12,11 @@ from minirun.cgroups.ruleset import parse
 from minirun.core.kernel import mountinfo
 from minirun.core.rootfs.tree import remove_tree
 from minirun.inspect import mounts, page, snapshot
+from records import whole
 
 CONTAINER: Any = SimpleNamespace(
     directory="/state/c",
-    record={"image": "a:b"},
+    record=whole("/state/c", image="a:b"),
     config=SimpleNamespace(
         layers=["/store/images/a:b/layers/0", "/plain"], rootfs="/state/c/rootfs"
     ),

@@ -12,6 +12,7 @@ import pytest
 
 from minirun.core.errors import StateError
 from minirun.core.keeping import directories, places, state
+from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.settings import Settings
 from minirun.running import store_use
 from records import whole
@@ -24,7 +25,7 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(root=str(tmp_path / "containers"), store=str(tmp_path))
 
 
-def record(settings: Settings, name: str) -> dict[str, object]:
+def record(settings: Settings, name: str) -> ContainerRecord:
     """Return a record of a container that has a layer."""
     layers = [f"{settings.store}/{LAYER}"]
     return whole(f"{settings.root}/{name}", choices={"layers": layers}, image="app:latest")
@@ -80,7 +81,7 @@ def test_none_is_damaged_or_a_strangers_while_it_comes_and_goes(settings: Settin
             store_use.find(settings).certain()
             for name in ("a", "b"):
                 try:
-                    assert state.load(settings.root, name)["id"] == name
+                    assert state.load(settings.root, name).id == name
                 except StateError as error:
                     expected = f"container {name!r} does not exist (minirun ps -a lists all)"
                     assert error.line() == expected

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, NoReturn
 
-    from minirun.cgroups.base import CgroupRecord
     from minirun.cgroups.rules import DeviceRule
     from minirun.cgroups.systemd.bus import Bus, Properties
+    from minirun.core.keeping.container_record import CgroupRecord
 
 BOOTED = "/run/systemd/system"
 """A directory that exists if systemd is the init: sd_booted(3)."""

@@ -36,6 +36,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+    from minirun.core.keeping.container_record import ContainerRecord
+
 COLUMNS = ("CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "GPUS", "ENGINE")
 FORMATS = ("table", "json")
 _TICK = 0.1
@@ -76,34 +78,34 @@ def main_ps(args: list[str], settings: Settings) -> int:
         flags.refuse_flags({"all", "quiet"}, "with an id", "ps ID -o pid prints the pids alone")
         return _processes(flags, settings)
     found = [record for root in roots.known(settings) for record in listing.records(root)]
-    shown = [record for record in found if flags.all or record["status"] != state.STOPPED]
+    shown = [record for record in found if flags.all or record.status != state.STOPPED]
     if flags.quiet:
-        return show(record["id"] for record in shown)
+        return show(record.id for record in shown)
     if flags.format == "json":
         return write(jsonlite.dumps([state.public(record) for record in shown]) + "\n")
     rows = [COLUMNS, *(_row(record) for record in shown)]
-    if not any(record.get("origin") for record in shown):
+    if not any(record.origin for record in shown):
         rows = [row[:-1] for row in rows]
     return show(aligned(rows, 3))
 
 
-def _row(record: dict[str, Any]) -> tuple[str, ...]:
-    command = clean(" ".join(record.get("args") or []))
+def _row(record: ContainerRecord) -> tuple[str, ...]:
+    command = clean(" ".join(record.args or []))
     short = command if len(command) <= 30 else command[:27] + "..."
-    asked = record.get("origin") or {}
+    asked = record.origin or {}
     return (
-        roots.short(record["id"]), clean(record.get("image") or asked.get("image") or "-"),
-        f'"{short}"' if command else "-", f"{age(record['created'])} ago", _status(record),
-        clean(record.get("gpus") or "-"), clean(asked.get("engine", "-")),
+        roots.short(record.id), clean(record.image or asked.get("image") or "-"),
+        f'"{short}"' if command else "-", f"{age(record.created)} ago", _status(record),
+        clean(record.gpus or "-"), clean(asked.get("engine", "-")),
     )  # fmt: skip
 
 
-def _status(record: dict[str, Any]) -> str:
-    status: str = record["status"]
+def _status(record: ContainerRecord) -> str:
+    status = record.status
     if status == state.RUNNING:
-        return f"Up {age(record['created'])}"
-    if status == state.STOPPED and "exit_status" in record:
-        return f"Exited ({record['exit_status']}) {age(record['finished'])} ago"
+        return f"Up {age(record.created)}"
+    if status == state.STOPPED and record.exit_status is not None and record.finished:
+        return f"Exited ({record.exit_status}) {age(record.finished)} ago"
     return status.capitalize()
 
 
@@ -155,7 +157,7 @@ def main_logs(args: list[str], settings: Settings) -> int:
         raise UsageError(f"invalid --tail {tail!r}", "a number of lines, or all", 1)
     place, container_id = roots.locate(settings, flags.args[0], only_made_up=True)
     record = state.load(place.root, container_id)
-    reader = OutputReader(record["directory"], flags.timestamps)
+    reader = OutputReader(record.directory, flags.timestamps)
     reader.show(int(tail) if tail else None)
     while flags.follow:
         ended = _has_ended(place.root, container_id)
@@ -172,8 +174,8 @@ def _has_ended(root: str, container_id: str) -> bool:
         record = state.load(root, container_id)
     except StateError:  # it has been deleted: --rm
         return True
-    kept = "exit_status" in record or not state.is_alive(record["supervisor"])
-    return record["status"] == state.STOPPED and kept
+    kept = record.exit_status is not None or not state.is_alive(record.supervisor)
+    return record.status == state.STOPPED and kept
 
 
 def main_events(args: list[str], settings: Settings) -> int:
@@ -183,7 +185,7 @@ def main_events(args: list[str], settings: Settings) -> int:
     if not flags.args:
         _follow(settings.root)
     container = lookup.load(settings, flags.one_id())
-    if container.record["status"] == state.STOPPED:
+    if container.record.status == state.STOPPED:
         raise StateError(f"container with id {container.id} is not running")
     if flags.stats:
         _print_event(container, "stats")
@@ -227,7 +229,7 @@ def _print_event(container: Container, kind: str) -> None:
 def _watch_use(container: Container, interval: float) -> int:
     """Print until the container's init has ended."""
     try:
-        pidfd = os.pidfd_open(container.record["init"]["pid"])
+        pidfd = os.pidfd_open(container.record.first_process()["pid"])
     except ProcessLookupError:
         return 0
     memory = OomNotice(cgroup_of(container).record())

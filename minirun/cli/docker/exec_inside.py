@@ -66,7 +66,7 @@ def run(flags: Exec, settings: Settings) -> int:
 def _has_ended(container: Container) -> bool:
     """Return True if init has ended just now, or does in a moment: it is the last to go."""
     deadline = time.monotonic() + _MOMENT
-    while state.is_alive(container.record["init"]):
+    while state.is_alive(container.record.init):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.002)
@@ -81,19 +81,19 @@ def _find(name: str, settings: Settings) -> tuple[Container, bool]:
     """Return the container, and whether `run IMAGE` has made it: then its id may be cut short."""
     place, container_id = roots.locate(settings, name, only_made_up=True)
     container = lookup.load(place, container_id, whole=True)
-    managed = bool(container.record["managed"])
+    managed = container.record.managed
     if container_id != name and not managed:
         raise state.no_such_container(name)
     return container, managed
 
 
 def _exec(container: Container, flags: Exec, managed: bool) -> int:
-    status = container.record["status"]
+    status = container.record.status
     if status == state.PAUSED and not flags.ignore_paused:
         hint = "use --ignore-paused to override"
         raise StateError("cannot exec in a paused container", hint)
     at_gate = os.path.exists(f"{container.directory}/{places.GATE}")  # half-made, to be looked into
-    held = at_gate and state.is_alive(container.record["init"])
+    held = at_gate and state.is_alive(container.record.init)
     if status in (state.STOPPED, state.CREATING) and not held:
         raise _not_running(container)
     container.preserve_fds = handover.preserved(flags.preserve_fds)
@@ -108,7 +108,8 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
     if flags.cgroup:
         container.cgroup = below.open_below(cgroup_of(container), flags.cgroup)
     else:
-        container.cgroup = below.with_init(cgroup_of(container), container.record["init"]["pid"])
+        init = container.record.first_process()
+        container.cgroup = below.with_init(cgroup_of(container), init["pid"])
     if managed and not flags.console_socket:  # without -i no input; with -d no output either
         streams = output.Streams(container, flags.interactive, flags.detach)
         return _run(container, config, flags, streams, way)

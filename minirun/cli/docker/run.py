@@ -21,6 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from minirun.core.keeping.container_record import ContainerRecord
+
 
 class Run(RunFlags):
     """Run a command in a new container, and show the seven stages of its start on a terminal."""
@@ -55,17 +57,20 @@ def main_run(args: list[str], settings: Settings) -> int:
         log=_limits(flags.log_opt),
         begin=_note_holders(options), earlier=flags.earlier,
     )  # fmt: skip
-    extra = {
-        "managed": True, "auto_remove": flags.rm, "image": image, "args": list(options.args),
-        "gpus": flags.gpus, "warnings": list(options.warnings), "seccomp": options.seccomp,
-        "default_pids_limit": not flags.pids_limit, "declared": options.declared,
-    }  # fmt: skip
+
+    def record() -> ContainerRecord:  # of the process that calls it: it becomes the supervisor
+        return first_record(settings, container_id, config)._replace(
+            managed=True, auto_remove=flags.rm, image=image, args=list(options.args),
+            gpus=flags.gpus, warnings=list(options.warnings), seccomp=options.seccomp,
+            default_pids_limit=not flags.pids_limit, declared=options.declared,
+        )  # fmt: skip
+
     if flags.dry_run:
-        return print_plan(settings, container_id, config, extra)
+        return print_plan(settings, config, record())
     run: Callable[..., int] = (
         part("minirun.running.background", "run") if flags.detach else supervise.run
     )
-    return run(lambda: reserve(settings, container_id, config, **extra), supervision)
+    return run(lambda: reserve(settings, config, record()), supervision)
 
 
 def _read(args: list[str]) -> Run:
@@ -105,13 +110,10 @@ def _limits(words: list[str]) -> OutputLimits:
     return found
 
 
-def print_plan(
-    settings: Settings, container_id: str, config: Config, extra: dict[str, object]
-) -> int:
+def print_plan(settings: Settings, config: Config, record: ContainerRecord) -> int:
     """Print what would be done. Raises MinirunError, OSError."""
     from minirun.show.text import dry_run  # few runs are dry
 
-    record = first_record(settings, container_id, config) | extra
     dry_run.write(Container(settings, config, record))
     return 0
 

@@ -109,23 +109,23 @@ def stop(container: Container, signal: str, seconds: float) -> None:
     Raises OSError.
     """
     record = container.record
-    signal = signal or (record.get("declared") or {}).get("stop_signal") or "TERM"
-    if record["pid"] and not _ends(container, signal_number(signal), seconds):
+    signal = signal or (record.declared or {}).get("stop_signal") or "TERM"
+    if record.pid and not _ends(container, signal_number(signal), seconds):
         _ends(container, _SIGKILL, endings.PATIENCE)
     deadline = time.monotonic() + endings.PATIENCE
-    while state.is_alive(record["supervisor"]) and time.monotonic() < deadline:
+    while state.is_alive(record.supervisor) and time.monotonic() < deadline:
         time.sleep(0.005)
 
 
 def _ends(container: Container, number: int, seconds: float) -> bool:
     """Send init a signal; return True if it has ended within some time. Raises OSError."""
     try:
-        pidfd = os.pidfd_open(container.record["pid"])
+        pidfd = os.pidfd_open(container.record.pid)
     except ProcessLookupError:
         return True
     try:
         endings.kill(container.record, number)
-        if container.record["status"] == state.PAUSED:
+        if container.record.status == state.PAUSED:
             _thaw(container)
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)

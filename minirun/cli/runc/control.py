@@ -49,7 +49,7 @@ def main_start(args: list[str], settings: Settings) -> int:
     """Let a created container run its command."""
     flags = Flags(args, "start")
     container = lookup.load(settings, flags.one_id())
-    status = container.record["status"]
+    status = container.record.status
     if status == state.STOPPED:
         raise StateError("cannot start a container that has stopped")
     if status != state.CREATED:
@@ -58,7 +58,7 @@ def main_start(args: list[str], settings: Settings) -> int:
     container.open_log()
     report = os.open(f"{container.directory}/init.fifo", os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(report, True)
-    ready, pid = None, container.record["pid"]
+    ready, pid = None, container.record.pid
     if notify.manager():
         ready, init = (
             part("minirun.running.readiness", "listen")(container.directory),
@@ -90,7 +90,7 @@ def main_kill(args: list[str], settings: Settings) -> int:
         stopping.kill(cgroup_of(container), number)
         return 0
     endings.kill(container.record, number)
-    paused = container.record["status"] == state.PAUSED
+    paused = container.record.status == state.PAUSED
     if number == _SIGKILL and paused and cgroup_of(container).version == 1:
         # version 1 delivers no signal to a frozen process, not even this one
         cgroup_of(container).set_frozen(False)
@@ -135,7 +135,7 @@ def delete(settings: Settings, container_id: str, *, force: bool) -> None:
             raise
         _delete_without_record(settings, container_id, error)
         return
-    status = container.record["status"]
+    status = container.record.status
     if status in (state.RUNNING, state.PAUSED, state.CREATING) and not force:
         text = f"cannot delete container {container_id} that is not stopped: {status}"
         raise StateError(text, f"minirun delete --force {container_id}")
@@ -158,8 +158,8 @@ def main_pause(args: list[str], settings: Settings) -> int:
     """Stop all processes of a container where they are."""
     flags = Flags(args, "pause")
     container = lookup.load(settings, flags.one_id())
-    if container.record["status"] not in (state.CREATED, state.RUNNING):
-        raise StateError("container not running", f"it is {container.record['status']}")
+    if container.record.status not in (state.CREATED, state.RUNNING):
+        raise StateError("container not running", f"it is {container.record.status}")
     from minirun.cgroups import stopping
 
     try:
@@ -175,7 +175,7 @@ def main_resume(args: list[str], settings: Settings) -> int:
     """Let the processes of a paused container go on."""
     flags = Flags(args, "resume")
     container = lookup.load(settings, flags.one_id())
-    if container.record["status"] != state.PAUSED:
-        raise StateError("container not paused", f"it is {container.record['status']}")
+    if container.record.status != state.PAUSED:
+        raise StateError("container not paused", f"it is {container.record.status}")
     cgroup_of(container).set_frozen(False)
     return 0

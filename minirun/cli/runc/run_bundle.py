@@ -7,6 +7,7 @@ from minirun.cli.docker.run_options import WITH_BUNDLE
 from minirun.cli.runc import create
 from minirun.core.keeping.settings import Settings
 from minirun.running import bundle_run
+from minirun.running.reserve import first_record
 
 
 class RunBundle(Run):
@@ -28,5 +29,7 @@ def main(args: list[str], settings: Settings) -> int:
     options = create.bundle_options(flags, choices)
     options = options._replace(detach=flags.detach, keep=flags.keep)
     if flags.dry_run:
-        return print_plan(settings, options.container_id, options.config(), {})
+        config = options.config()
+        record = first_record(settings, options.container_id, config)
+        return print_plan(settings, config, record)
     return bundle_run.run(options, settings)

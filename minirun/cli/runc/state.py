@@ -42,7 +42,7 @@ def main_list(args: list[str], settings: Settings) -> int:
     flags.none()
     flags.check("format", "table", "json")
     found = listing.records(settings.root)
-    rows = [state.public(one) | {"owner": listing.owner(one["directory"])} for one in found]
+    rows = [state.public(one) | {"owner": listing.owner(one.directory)} for one in found]
     if flags.quiet:
         lines = [row["id"] for row in rows]
     elif flags.format == "json":

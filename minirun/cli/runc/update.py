@@ -13,11 +13,11 @@ from minirun.cgroups import cgroup_of
 from minirun.cli.flags import Flags, flag
 from minirun.cli.words import size
 from minirun.core.errors import ConfigError, StateError, UsageError
-from minirun.core.keeping import jsonlite, state
+from minirun.core.keeping import field_types, jsonlite, state
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
 from minirun.oci import validate
-from minirun.running import lookup, record_fields
+from minirun.running import lookup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,21 +55,23 @@ def main(args: list[str], settings: Settings) -> int:
     flags = Update(args)
     container = lookup.load(settings, flags.one_id(), whole=True)
     changes = _resources_of_file(flags.resources) if flags.resources else _resources(flags)
-    if container.record["status"] in (state.STOPPED, state.CREATING):
-        raise StateError("container not running", f"it is {container.record['status']}")
-    limits = container.record.get("resources") or container.config.resources
+    if container.record.status in (state.STOPPED, state.CREATING):
+        raise StateError("container not running", f"it is {container.record.status}")
+    limits = container.record.resources or container.config.resources
     merged = validate.resources(merge(limits, changes))
     _check_recordable(merged)
     names = merged if cgroup_of(container).takes_all_limits else changes
     cgroup_of(container).set_resources({name: merged[name] for name in names})
-    container.save(resources=merged, cgroup=cgroup_of(container).record())
+    container.save(
+        container.record._replace(resources=merged, cgroup=cgroup_of(container).record())
+    )
     return 0
 
 
 def _check_recordable(resources: dict[str, Any]) -> None:
     """Raise ConfigError for what a record that holds it could not be read back with."""
     try:
-        record_fields.check_plain({"resources": resources})
+        field_types.check_plain({"resources": resources})
     except ValueError as error:
         raise ConfigError(f"linux.resources: {error}") from None
 

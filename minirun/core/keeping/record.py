@@ -22,7 +22,7 @@ else:
             fields = tuple(cls.__annotations__)
             defaults = {field: namespace[field] for field in fields if field in namespace}
             cls._fields = fields
-            cls._defaults = defaults
+            cls._field_defaults = defaults
             cls._tail = tuple(defaults.values())
             for index, field in enumerate(fields):
                 setattr(cls, field, property(itemgetter(index)))
@@ -40,7 +40,7 @@ else:
                 if 0 < missing <= len(cls._tail):
                     return tuple.__new__(cls, (*args, *cls._tail[-missing:]))
             rest = cls._fields[len(args) :]
-            known = {**cls._defaults, **named}
+            known = {**cls._field_defaults, **named}
             lacking = [field for field in rest if field not in known]
             if lacking or len(args) > len(cls._fields) or [n for n in named if n not in rest]:
                 raise TypeError(f"{cls.__name__} takes {cls._fields}, not {args} {named}")
@@ -58,7 +58,10 @@ else:
             return dict(zip(self._fields, self, strict=True))
 
         def _replace(self, **new):
-            return type(self)(**{**self._asdict(), **new})
+            changed = tuple.__new__(type(self), map(new.pop, self._fields, self))
+            if new:
+                raise TypeError(f"{type(self).__name__} has {self._fields}, and no {list(new)}")
+            return changed
 
 
 __all__ = ["Record"]

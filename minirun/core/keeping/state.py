@@ -14,15 +14,20 @@ import time
 
 from minirun.core.errors import StateError
 from minirun.core.keeping import jsonlite, places, state_file
+from minirun.core.keeping.field_types import STATUSES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.core.keeping.container_record import (
+        CgroupRecord,
+        ContainerRecord,
+        ProcessIdentity,
+    )
+
 OCI_VERSION = "1.3.0"
-CREATING, CREATED, RUNNING, STOPPED, PAUSED = (
-    "creating", "created", "running", "stopped", "paused",
-)  # fmt: skip
+CREATING, CREATED, RUNNING, STOPPED, PAUSED = STATUSES
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-.")
 
 
@@ -68,12 +73,12 @@ def boot_id() -> str:
     return read_text("/proc/sys/kernel/random/boot_id").strip()
 
 
-def identity(pid: int) -> dict[str, Any]:
+def identity(pid: int) -> ProcessIdentity:
     """Return what distinguishes process `pid` from a later one with the same number."""
     return {"pid": pid, "start": start_time(pid), "boot": boot_id()}
 
 
-def is_alive(process: dict[str, Any] | None) -> bool:
+def is_alive(process: ProcessIdentity | None) -> bool:
     """Return True if the process that :func:`identity` described still runs."""
     if not process or not process["pid"]:
         return False
@@ -81,15 +86,15 @@ def is_alive(process: dict[str, Any] | None) -> bool:
     return started != 0 and started == process["start"] and boot_id() == process["boot"]
 
 
-def save(directory: str, record: dict[str, Any]) -> None:
+def save(directory: str, record: ContainerRecord) -> None:
     """Write state.json. Raises OSError."""
     take_next(directory, write_next(directory, record))
 
 
-def write_next(directory: str, record: dict[str, Any]) -> str:
+def write_next(directory: str, record: ContainerRecord) -> str:
     """Write what state.json will say, beside it; return its path. Raises OSError."""
     path = f"{directory}/{places.NEXT_STATE}{os.getpid()}"
-    _write_or_remove(path, jsonlite.dumps(record))
+    _write_or_remove(path, jsonlite.dumps(record.as_json()))
     return path
 
 
@@ -130,7 +135,7 @@ def write(path: str, text: str) -> None:
         os.close(fd)
 
 
-def load(root: str, container_id: str) -> dict[str, Any]:
+def load(root: str, container_id: str) -> ContainerRecord:
     """Return the record of a container, its status brought up to date.
 
     Raises StateError, of the kinds in minirun.core.keeping.state_file; OSError.
@@ -147,22 +152,21 @@ def no_such_container(container_id: str) -> StateError:
     return StateError(f"container {container_id!r} does not exist", "minirun ps -a lists all")
 
 
-def refresh(record: dict[str, Any]) -> dict[str, Any]:
-    """Bring a record's status up to date with the processes that it names."""
-    holder = record["supervisor"] if record["status"] == CREATING else record["init"]
-    if record["status"] != STOPPED and not is_alive(holder):
-        record["status"] = STOPPED
-    elif record["status"] in (CREATED, PAUSED):
-        waiting = os.path.exists(f"{record['directory']}/{places.EXEC}")
-        record["status"] = CREATED if waiting else RUNNING
-    if record["status"] in (CREATED, RUNNING) and is_frozen(record.get("cgroup")):
-        record["status"] = PAUSED
-    if record["status"] == STOPPED:
-        record["pid"] = 0
-    return record
+def refresh(record: ContainerRecord) -> ContainerRecord:
+    """Return a record with the status that the processes named in it have by now."""
+    status = record.status
+    holder = record.supervisor if status == CREATING else record.init
+    if status != STOPPED and not is_alive(holder):
+        status = STOPPED
+    elif status in (CREATED, PAUSED):
+        waiting = os.path.exists(f"{record.directory}/{places.EXEC}")
+        status = CREATED if waiting else RUNNING
+    if status in (CREATED, RUNNING) and is_frozen(record.cgroup):
+        status = PAUSED
+    return record._replace(status=status, pid=0 if status == STOPPED else record.pid)
 
 
-def is_frozen(cgroup: dict[str, Any] | None) -> bool:
+def is_frozen(cgroup: CgroupRecord | None) -> bool:
     """Return True if the cgroup of a record is frozen: by `pause`, or by any other tool."""
     if not cgroup:
         return False
@@ -198,7 +202,10 @@ def names(root: str) -> list[str]:
     return sorted(name for name in found if not name.startswith("."))
 
 
-def public(record: dict[str, Any]) -> dict[str, Any]:
+def public(record: ContainerRecord) -> dict[str, Any]:
     """Return the state as the runtime-spec has it (runtime.md, "State"), with runc's additions."""
-    keys = ("ociVersion", "id", "pid", "status", "bundle", "rootfs", "created", "annotations")
-    return {key: record[key] for key in keys} | {"owner": ""}
+    return {
+        "ociVersion": record.ociVersion, "id": record.id, "pid": record.pid,
+        "status": record.status, "bundle": record.bundle, "rootfs": record.rootfs,
+        "created": record.created, "annotations": record.annotations, "owner": "",
+    }  # fmt: skip

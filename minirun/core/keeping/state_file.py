@@ -12,13 +12,12 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.core import rings
 from minirun.core.errors import StateError
-from minirun.core.keeping import jsonlite, places
+from minirun.core.keeping import container_record, jsonlite, places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from minirun.core.keeping.container_record import ContainerRecord
 
 _LIMIT = 16 << 20
 """Bytes of a record: a larger one is nothing that minirun has written."""
@@ -45,7 +44,7 @@ class ForeignDirectory(StateError):
         self.reason = reason
 
 
-def read(directory: str) -> dict[str, Any]:
+def read(directory: str) -> ContainerRecord:
     """Return the record in a container's directory.
 
     Raises DamagedRecord, ForeignDirectory; FileNotFoundError if there is no such directory.
@@ -77,12 +76,12 @@ def _not_own(found: os.stat_result) -> str:
     return "other users may write to it" if found.st_mode & 0o022 else ""
 
 
-def _read(fd: int, directory: str) -> dict[str, Any]:
+def _read(fd: int, directory: str) -> ContainerRecord:
     try:
-        value: dict[str, Any] = jsonlite.loads(read_file(fd, places.STATE).decode())
+        value = jsonlite.loads(read_file(fd, places.STATE).decode())
         if isinstance(value, dict) and value and not any(key in value for key in _OWN_KEYS):
             raise ForeignDirectory(directory, f"{places.STATE} is another program's")
-        rings.function("check_record")(value, directory)
+        return container_record.parse(value, directory)
     except (ValueError, OSError) as error:
         if not is_at(fd, directory):  # another command removes it at this moment
             raise FileNotFoundError(2, os.strerror(2), directory) from None
@@ -90,7 +89,6 @@ def _read(fd: int, directory: str) -> dict[str, Any]:
             raise ForeignDirectory(directory, f"it has no {places.STATE}") from None
         reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
         raise DamagedRecord(directory, reason, ours=is_made_by_minirun(fd)) from None
-    return value
 
 
 def read_file(fd: int, name: str) -> bytes:

@@ -50,7 +50,7 @@ def drop(container: Container, sets: caps.Sets, channel: Channel) -> None:
 def leave_keyring(container: Container) -> None:
     """Leave the caller's session keyring, if there are keyrings and it is not to be kept."""
     try:
-        if not container.record.get("no_new_keyring"):
+        if not container.record.no_new_keyring:
             process.join_session_keyring(f"_ses.{container.id}")
     except OSError:  # no keyrings in this kernel, or a quota: docker and runc go on as well
         events.emit("note", "no new session keyring")
@@ -70,7 +70,7 @@ def become(container: Container, sets: caps.Sets, *, arrived: bool, more: int = 
         why = "not held here, or ambient and not inheritable: a warning, says the specification"
         events.emit("note", "capabilities refused", {"names": sets.refused}, why=why)
     sets.drop_bounding()  # because CAP_SETPCAP is needed for it, which may go away below
-    become_user(user, denied=bool(container.record.get("groups_denied")))
+    become_user(user, denied=container.record.groups_denied)
     sets.apply(more)  # because setuid to another user clears the effective set
     if not arrived:
         go_to(wanted["cwd"])  # because a network file system may refuse root, and let in the user

@@ -86,7 +86,8 @@ def wait(container: Container, init: Init) -> None:
     """
     if container.gates:
         container.gates.watched.append(init.pidfd)
-    container.save(pid=init.pid, init=state.identity(init.pid))
+    identity = state.identity(init.pid)
+    container.save(container.record._replace(pid=init.pid, init=identity))
     for extra in container.extras.values():
         extra.from_outside(init)  # id maps, network devices, a score for the OOM killer
     if "user" in container.config.namespaces:
@@ -100,8 +101,9 @@ def init(container: Container, planned: Plan, channel: Channel) -> Root:
 
     `planned` is what :func:`plan` has returned. Raises OSError, MinirunError.
     """
-    container.record["pid"] = int(os.readlink("/proc/self"))  # as the host's /proc has it
-    events.become("init", container.record["pid"])
+    pid = int(os.readlink("/proc/self"))  # as the host's /proc has it
+    container.record = container.record._replace(pid=pid)
+    events.become("init", pid)
     process.prctl(process.PR_SET_PDEATHSIG, 9, why="until exec, init dies with the runtime")
     if not container.stays_dumpable:
         why = "no process may look into a half-made container"
@@ -130,7 +132,7 @@ def init(container: Container, planned: Plan, channel: Channel) -> Root:
 
 def become_root(container: Container) -> None:
     """Take on user and group 0 of the new user namespace."""
-    if not (container.unprivileged or container.record.get("groups_denied")):
+    if not (container.unprivileged or container.record.groups_denied):
         process.setgroups([])  # else in stage 7: by its groups a user reaches sources of mounts
     process.setgid(0)
     process.setuid(0)

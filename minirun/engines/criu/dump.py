@@ -47,7 +47,7 @@ def checkpoint(container: Container, options: CriuOptions) -> None:
     criu = program.find()
     names = []
     if not options.pre_dump:
-        pid = container.record["init"]["pid"]
+        pid = container.record.first_process()["pid"]
         names = streams.describe(pid, {mount.mount_id for mount in mountinfo.read(pid)})
     for directory in (options.images, options.work):
         make_directory(directory)
@@ -71,8 +71,8 @@ def _privately(argv: list[str]) -> list[str]:
 def check(container: Container) -> None:
     """Refuse what cannot be saved, before anything is touched. Raises StateError, MinirunError."""
     record, config = container.record, container.config
-    if record["status"] not in (state.RUNNING, state.PAUSED):
-        raise StateError(f"container cannot be checkpointed in {record['status']} state")
+    if record.status not in (state.RUNNING, state.PAUSED):
+        raise StateError(f"container cannot be checkpointed in {record.status} state")
     if container.unprivileged or os.geteuid() != 0:
         raise MinirunError("checkpoint needs root: CRIU reads every process's memory and mounts")
     refuse.config(config, "checkpointed", container.directory)
@@ -82,7 +82,7 @@ def _describe(container: Container, options: CriuOptions, names: list[str]) -> l
     """Write what lies outside next to CRIU's files, and return CRIU's arguments for it."""
     if options.pre_dump:
         return outside.dump_options(container.config)
-    pid = container.record["init"]["pid"]
+    pid = container.record.first_process()["pid"]
     found = mounts.find(container.config, pid, mountinfo.read(pid))
     streams.save(options.images, names)
     mounts.save(options.images, found)
@@ -91,11 +91,12 @@ def _describe(container: Container, options: CriuOptions, names: list[str]) -> l
 
 def _usual(container: Container, options: CriuOptions) -> list[str]:
     """Return the part of CRIU's command line that is the same for every dump."""
-    dirs = (container.record.get("cgroup") or {}).get("dirs", {})
+    cgroup = container.record.cgroup
+    dirs = cgroup["dirs"] if cgroup else {}
     freezer = dirs.get("freezer") or dirs.get("")
     controllers = (word for name in dirs for word in ("--cgroup-dump-controller", name))
     return [
-        "--tree", str(container.record["init"]["pid"]), "--root", container.config.rootfs,
+        "--tree", str(container.record.first_process()["pid"]), "--root", container.config.rootfs,
         *common(options, LOG), *controllers, *(["--freeze-cgroup", freezer] if freezer else []),
         *(["--leave-running"] if options.leave_running and not options.pre_dump else []),
     ]  # fmt: skip

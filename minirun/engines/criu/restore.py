@@ -48,7 +48,7 @@ def restore(container: Container, options: CriuOptions) -> tuple[int, int]:
     inherited = streams.inherit(options.images)
     joined, fds = outside.inherit(container.config)
     cgroups.make(container)
-    container.save()
+    container.save(container.record)
     forget(options, LOG)
     argv = [criu, "restore", *_usual(container, options), *inherited.words, *joined]
     outcome = program.run(
@@ -105,5 +105,6 @@ def _adopt(container: Container) -> tuple[int, int]:
     os.unlink(path)
     pidfd = os.pidfd_open(pid)
     container.cgroup.entered()
-    container.save(pid=pid, init=state.identity(pid), status=state.RUNNING, complete=True)
+    record = container.record._replace(pid=pid, init=state.identity(pid))
+    container.save(record._replace(status=state.RUNNING, complete=True))
     return pid, pidfd

@@ -12,7 +12,7 @@ from minirun.core.keeping.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from minirun.core.keeping.container_record import ContainerRecord
 
 CAPABILITIES = ("compat32", "compute", "display", "graphics", "ngx", "utility", "video")
 """Of NVIDIA's driver, in the order of the hook's arguments (alphabetical)."""
@@ -37,7 +37,7 @@ class UnmetRequirement(GPUError):
         self.requirement = requirement
         """The whole expression, as the variable has it."""
 
-    def explained(self, record: dict[str, Any], env: dict[str, str]) -> GPUError:
+    def explained(self, record: ContainerRecord, env: dict[str, str]) -> GPUError:
         """Return the error with the variable that makes the condition, whose it is, a way out."""
         names = [k for k, v in env.items() if k.startswith(REQUIRE) and v == self.requirement]
         name = names[0] if names else "CUDA_VERSION"
@@ -46,12 +46,12 @@ class UnmetRequirement(GPUError):
         return GPUError(str(self), hint)
 
 
-def source(record: dict[str, Any], name: str) -> str:
+def source(record: ContainerRecord, name: str) -> str:
     """Return whose a variable is: of the image, or of the caller; an engine does not say."""
-    if not record.get("image"):
+    if not record.image:
         return "of config.json"
-    if name in (record.get("declared") or {}).get(OF_IMAGE, ()):
-        return f"of the image {record['image']}"
+    if name in (record.declared or {}).get(OF_IMAGE, ()):
+        return f"of the image {record.image}"
     return "of the command line (-e)"
 
 

@@ -30,8 +30,7 @@ from minirun.core.keeping.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from minirun.core.keeping.container_record import ProcessIdentity
     from minirun.gpu.edits import GivenGpu
 
 TABLE = "holders.json"
@@ -51,7 +50,7 @@ class Holder(Record):
     exclusive: bool = False
     uuid: str = ""
     model: str = ""
-    maker: dict[str, Any] | None = None
+    maker: ProcessIdentity | None = None
     """Of a reservation: the process that holds it (minirun.core.keeping.state.identity)."""
 
     def counts(self, root: str) -> bool:
@@ -62,8 +61,7 @@ class Holder(Record):
             record = state.load(root, self.container)
         except StateError:
             return False
-        alive: bool = record["status"] != state.STOPPED
-        return alive and record["created"] == self.created
+        return record.status != state.STOPPED and record.created == self.created
 
 
 class Locked:
@@ -129,7 +127,7 @@ def record_holders(container: Container, given: tuple[GivenGpu, ...], simulated:
     """
     exclusive = container.config.choices.exclusive
     driver = "simulated" if simulated else "nvidia"
-    created = container.record["created"]
+    created = container.record.created
     rows = [
         Holder(
             gpu.name, gpu.vendor or driver, container.id, created, exclusive, gpu.uuid, gpu.model

@@ -48,7 +48,7 @@ def report(container: Container) -> GpuReport:
     compute = not request or "compute" in request.capabilities
     own = frozenset(map(str, parse_rules(config.resources.get("devices") or [])))
     return GpuReport(
-        container.id, record["status"], mode, asked,
+        container.id, record.status, mode, asked,
         list(request.devices) if request else cdi,
         list(request.capabilities) if request else [],
         list(request.requirements) if request else [],
@@ -76,7 +76,7 @@ def document(found: GpuReport, given: dict[str, Any]) -> dict[str, Any]:
 def _edits(container: Container) -> Edits:
     """Return what stage 5 put in; else the nodes and GPUs that came without it, by others."""
     edits = edits_of(container.record)
-    if edits != Edits() or container.record["status"] == state.STOPPED:
+    if edits != Edits() or container.record.status == state.STOPPED:
         return edits
     there = {node.numbers: node for node in holders.nodes(container)}
     hosts = holders.hosts(container.settings.store) if there else []
@@ -92,10 +92,10 @@ def _edits(container: Container) -> Edits:
 
 def _now(container: Container, edits: Edits) -> observed.ObservedGpus | None:
     """Return what there is now; None where the container does not run."""
-    if not container.record["pid"] or not state.is_alive(container.record["init"]):
+    if not container.record.pid or not state.is_alive(container.record.init):
         return None
     try:
-        return observed.observe(container.record["pid"], edits, limits.rules(container))
+        return observed.observe(container.record.pid, edits, limits.rules(container))
     except (FileNotFoundError, ProcessLookupError):
         return None
 
@@ -121,7 +121,7 @@ def repair(container: Container) -> int:
         raise StateError(f"container {container.id!r} is not running", "its rules end with it")
     if now.rules is None:  # another program than minirun's is attached: put the tests before it
         rules = edits.device_rules()
-        foreign.of_process(str(container.record["pid"])).allow_devices(rules)
+        foreign.of_process(str(container.record.pid)).allow_devices(rules)
         return len(rules)
     missing = why.missing_rules(now)
     if missing:

@@ -10,10 +10,9 @@ another program has rewritten the cgroup's device rules (nvidia-container-toolki
 the two apart. Pure functions: the caller has read the kernel's files.
 """
 
-from typing import Any
-
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.config import Config
+from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.record import Record
 from minirun.gpu import vendors
 from minirun.gpu.asked import variables
@@ -66,15 +65,15 @@ def mode(config: Config, cdi: list[str]) -> str:
     return "legacy" if any(map(config.in_line, hooks)) else "hook"
 
 
-def request_sources(record: dict[str, Any], config: Config, cdi: list[str]) -> list[RequestSource]:
+def request_sources(record: ContainerRecord, config: Config, cdi: list[str]) -> list[RequestSource]:
     """Return everything that asks for GPUs, first what counts; `cdi`: the names of CDI devices."""
     found = []
-    how, managed = mode(config, cdi), bool(record.get("managed"))
+    how, managed = mode(config, cdi), record.managed
     env = config.environment.get(_VISIBLE, "")
     void = not env or "void" in [word.strip() for word in env.split(",")]
     devices = cdi
-    if record.get("gpus"):
-        found.append(RequestSource("command line", f"--gpus {record['gpus']}"))
+    if record.gpus:
+        found.append(RequestSource("command line", f"--gpus {record.gpus}"))
         kind = vendors.KINDS.get(config.choices.gpu_driver, "nvidia.com/gpu")
         devices = [name for name in devices if not name.startswith(f"{kind}=")]
     elif managed and how in ("legacy", "hook"):
@@ -93,11 +92,11 @@ def request_sources(record: dict[str, Any], config: Config, cdi: list[str]) -> l
     found += [RequestSource("command line (CDI)", f"--device {name}") for name in devices]
     if managed and how in ("legacy", "hook"):
         found += _conditions(record, config)
-    told = [text for text in record.get("warnings") or [] if "gets" in text]
+    told = [text for text in record.warnings or [] if "gets" in text]
     return found + [RequestSource("image", text, False) for text in told]
 
 
-def _conditions(record: dict[str, Any], config: Config) -> list[RequestSource]:
+def _conditions(record: ContainerRecord, config: Config) -> list[RequestSource]:
     """Return what puts conditions on the driver, or lifts them."""
     names = (REQUIRE, DISABLE_REQUIRE, "CUDA_VERSION")
     rows = [(k, v) for k, v in config.environment.items() if k.startswith(names)]

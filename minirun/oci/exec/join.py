@@ -70,8 +70,8 @@ class EntryDescriptors(Record):
 
 def access(container: Container) -> EntryDescriptors:
     """Open what `exec` enters a living container by. Raises StateError, OSError."""
-    target = container.record["init"]
-    if container.unprivileged and container.record["status"] == state.CREATED:
+    target = container.record.first_process()
+    if container.unprivileged and container.record.status == state.CREATED:
         root, found = created.receive(container)
         kinds = sorted(found, key=lambda kind: kind != "user")  # in "user" it may enter the others
         return EntryDescriptors(
@@ -94,7 +94,7 @@ def enter(container: Container, config: Config, console: Console, way: EntryDesc
     """
     container.cgroup.prepare_join()
     if "user" in config.namespaces and not container.unprivileged:
-        idmap.give_pipes(container.record["init"]["pid"], config, console)
+        idmap.give_pipes(container.record.first_process()["pid"], config, console)
     report, report_end = os.pipe2(os.O_CLOEXEC)
     listen, answer = os.pipe2(os.O_CLOEXEC)
     into = container.cgroup.clone_fd()
@@ -200,7 +200,7 @@ def _enter(container: Container, config: Config, way: EntryDescriptors) -> None:
     for fd, kinds in way.namespaces:
         namespaces.setns(fd, kinds, why="into the container's namespaces")
     if "user" in config.namespaces:
-        privileges.become_user({}, denied=bool(container.record.get("groups_denied")))
+        privileges.become_user({}, denied=container.record.groups_denied)
         process.prctl(process.PR_SET_DUMPABLE, 0)
     os.fchdir(way.root)
     if not os.path.samestat(os.stat("."), os.stat("/")):
@@ -267,7 +267,7 @@ def _has_ended(container: Container, error: OSError) -> bool:
         return error.errno in (errno.ESRCH, errno.ENODEV)
     try:
         poll = select.poll()
-        poll.register(os.pidfd_open(container.record["init"]["pid"]))
+        poll.register(os.pidfd_open(container.record.first_process()["pid"]))
         return bool(poll.poll(_MOMENT))
     except ProcessLookupError:
         return True

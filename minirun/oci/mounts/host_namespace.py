@@ -23,7 +23,7 @@ from minirun.core.rootfs.inroot import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from minirun.core.keeping.container_record import HostMountRecord
 
 
 class HostNamespace(Extra):
@@ -37,8 +37,11 @@ class HostNamespace(Extra):
         flags = mounts.OPEN_TREE_CLONE | mounts.AT_RECURSIVE
         tree = mounts.open_tree(mounts.AT_FDCWD, rootfs, flags, why=why)
         place = os.open(rootfs, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        noted = {"id": mountinfo.mount_id(tree), "directory": _directory(place)}
-        self.container.save(root_mount={**noted, "boot": state.boot_id()})
+        noted: HostMountRecord = {
+            "id": mountinfo.mount_id(tree), "directory": _directory(place),
+            "boot": state.boot_id(),
+        }  # fmt: skip
+        self.container.save(self.container.record._replace(root_mount=noted))
         mounts.move_mount(tree, place, shown=rootfs)  # it becomes shared if what it lies on is
         why = "no mount in it may spread to other mount namespaces"
         mounts.mount_setattr(tree, propagation=mounts.MS_PRIVATE, recursive=True, why=why)
@@ -58,7 +61,7 @@ class HostNamespace(Extra):
         return True
 
 
-def unmount(noted: dict[str, Any]) -> None:
+def unmount(noted: HostMountRecord) -> None:
     """Unmount what :meth:`HostNamespace.clone` has noted, and what lies on it.
 
     Raises StateError if something else lies over it, OSError.
@@ -75,7 +78,7 @@ def unmount(noted: dict[str, Any]) -> None:
             os.close(fd)
 
 
-def _open_top(listed: dict[int, mountinfo.Mount], noted: dict[str, Any]) -> int:
+def _open_top(listed: dict[int, mountinfo.Mount], noted: HostMountRecord) -> int:
     """Open the container's mount that lies on top. Raises StateError if another's does, OSError."""
     place = listed[noted["id"]].mount_point  # where it is by now: a folder can be renamed
     try:

@@ -126,7 +126,8 @@ def _join(container: Container, opened: dict[str, int]) -> None:
                 refused.append(kind)
         todo = refused
     if "user" in opened:
-        container.record["groups_denied"] = idmap.denies_groups("self")
+        denied = idmap.denies_groups("self")
+        container.record = container.record._replace(groups_denied=denied)
 
 
 def _new_clocks(container: Container) -> None:

@@ -40,7 +40,8 @@ class IdMaps(Extra):
         """Write init's id maps and prepare the layers. Raises OSError, MinirunError."""
         container, linux, pid = self.container, self.config.linux, init.pid
         if not self.config.new_namespace("user"):
-            container.record["groups_denied"] = idmap.denies_groups(pid)  # for exec
+            denied = idmap.denies_groups(pid)  # for exec
+            container.record = container.record._replace(groups_denied=denied)
         if container.unprivileged:
             if self.config.new_namespace("user"):
                 idmap.write(pid, linux)

@@ -44,11 +44,11 @@ class Seccomp(Extra):
     def __init__(self, container: Container) -> None:
         super().__init__(container)
         self.late = bool(container.config.process.get("noNewPrivileges"))
-        self.name: str = container.record.get("seccomp") or profile.OF_BUNDLE
+        self.name = container.record.seccomp or profile.OF_BUNDLE
         self.rules: Rules | None = None
         if kept := self._kept():
             self.filter = kept
-        elif container.record["status"] == state.CREATING:
+        elif container.record.status == state.CREATING:
             self.rules = profile.check(self.config.linux["seccomp"], self.name)
             self.memfd = os.memfd_create("minirun:seccomp")
         else:

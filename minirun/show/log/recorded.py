@@ -154,7 +154,7 @@ def _row(log: Log, given: dict[str, str], names: dict[str, str]) -> tuple[str, .
 def _status(log: Log) -> str:
     """Return whether the container lives: its status, or removed."""
     try:
-        return str(state.load(log.root, log.id)["status"]) if log.living else "removed"
+        return state.load(log.root, log.id).status if log.living else "removed"
     except (StateError, OSError):
         return "removed" if not log.path.exists() else "damaged"
 

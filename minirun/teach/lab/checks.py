@@ -204,7 +204,7 @@ def daemon_reload(lab: LabFolder) -> str:
     if facts.device(pid, "/dev/nvidia0") != _GPU_0:
         return "no-node"
     container = facts.cgroup_of(lab)
-    bundle = state.load(str(lab.state), facts.CONTAINER)["bundle"]
+    bundle = state.load(str(lab.state), facts.CONTAINER).bundle
     known = configs.load(bundle).resources.get("devices") or []
     container.set_device_rules(container_rules(known))
     return SOLVED if facts.allows(container.effective_device_rules(), *_GPU_0) else "taken-away"

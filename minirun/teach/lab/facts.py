@@ -28,15 +28,17 @@ def init_of(folder: LabFolder) -> int:
     """Return the pid of the container's process 1 on the host; 0 if it does not run."""
     with suppress(StateError, OSError):
         record = state.load(str(folder.state), CONTAINER)
-        if record["status"] == state.RUNNING:
-            return int(record["init"]["pid"])
+        if record.status == state.RUNNING:
+            return record.first_process()["pid"]
     return 0
 
 
 def cgroup_of(folder: LabFolder) -> Cgroup:
     """Return the container's cgroup. Raises StateError, MinirunError, OSError."""
     record = state.load(str(folder.state), CONTAINER)
-    return cgroups.from_record(record["cgroup"], record["init"])
+    if record.cgroup is None:
+        raise StateError("container not running")
+    return cgroups.from_record(record.cgroup, record.init)
 
 
 def allows(rules: list[DeviceRule], major: int, minor: int) -> bool:

@@ -26,7 +26,7 @@ from minirun.engines import rootless_config
 from minirun.oci import run_config
 from minirun.oci.image_user import in_layers
 from minirun.running import gc, signals, supervise
-from minirun.running.reserve import reserve
+from minirun.running.reserve import first_record, reserve
 from rootfs_tools.dockerfile.evaluate import RunStep
 from rootfs_tools.dockerfile.trees import LayerTree, resolve
 from rootfs_tools.tar.pack import LayerPacker, writer_of
@@ -62,11 +62,11 @@ def run(
     made: list[Container] = []
 
     def make() -> Container:
-        extra = {
-            "managed": True, "auto_remove": True, "image": "", "args": list(work.argv),
-            "default_pids_limit": True,
-        }  # fmt: skip
-        made.append(reserve(settings, container_id, config, **extra))
+        record = first_record(settings, container_id, config)._replace(
+            managed=True, auto_remove=True, image="", args=list(work.argv),
+            default_pids_limit=True,
+        )  # fmt: skip
+        made.append(reserve(settings, config, record))
         return made[0]
 
     def whole() -> int:

@@ -191,7 +191,7 @@ def _users(image: str, settings: Settings) -> list[str]:
             record = state.load(settings.root, container_id)
         except StateError:
             continue
-        if record.get("image") == image:
+        if record.image == image:
             users.append(container_id)
     return users
 

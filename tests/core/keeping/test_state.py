@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from conftest import Program, wait_until
 from minirun.core.errors import StateError
 from minirun.core.keeping import state
+from minirun.core.keeping.container_record import ContainerRecord
 from records import whole
 
 NAME = f"state-{os.getpid()}"
@@ -143,7 +144,7 @@ def test_no_process_is_not_alive(nobody: Any) -> None:
     assert not state.is_alive(nobody)
 
 
-def saved(tmp_path: Path, **changes: Any) -> dict[str, Any]:
+def saved(tmp_path: Path, **changes: Any) -> ContainerRecord:
     (tmp_path / "c1").mkdir(exist_ok=True)
     row = whole(str(tmp_path / "c1"), **changes)
     state.save(str(tmp_path / "c1"), row)
@@ -177,7 +178,7 @@ def test_the_kernel_says_whether_it_is_paused(
     version = 1 if controller else 2
     cgroup = {"version": version, "path": "/minirun/c1", "dirs": {controller: str(place)}}
     saved(tmp_path, status="running", cgroup=cgroup)
-    assert state.load(str(tmp_path), "c1")["status"] == status
+    assert state.load(str(tmp_path), "c1").status == status
 
 
 GONE = {"pid": 1, "start": 5, "boot": "another"}
@@ -206,8 +207,8 @@ def test_the_status_is_brought_up_to_date(
     if waits:
         os.mkfifo(tmp_path / "c1/exec.fifo")
     found = state.load(str(tmp_path), "c1")
-    assert found["status"] == status
-    assert found["pid"] == (0 if status == "stopped" else os.getpid())
+    assert found.status == status
+    assert found.pid == (0 if status == "stopped" else os.getpid())
 
 
 def test_no_such_container(tmp_path: Path) -> None:
@@ -258,7 +259,7 @@ def test_readers_never_see_half_a_record(tmp_path: Path) -> None:
             number = 0
             while True:
                 number += 1
-                saved(tmp_path, filler="x" * (200_000 if number % 2 else 1))
+                saved(tmp_path, unknown={"filler": "x" * (200_000 if number % 2 else 1)})
         finally:
             os._exit(1)
     try:
@@ -266,8 +267,8 @@ def test_readers_never_see_half_a_record(tmp_path: Path) -> None:
         deadline = time.monotonic() + 1
         while time.monotonic() < deadline:
             found = state.load(str(tmp_path), "c1")
-            assert found["id"] == "c1"
-            sizes.add(len(found.get("filler", "")))
+            assert found.id == "c1"
+            sizes.add(len(found.unknown.get("filler", "")))
         assert {1, 200_000} <= sizes
     finally:
         os.kill(pid, signal.SIGKILL)
@@ -290,11 +291,11 @@ def test_a_writer_that_is_killed_leaves_the_record_before(tmp_path: Path) -> Non
         pid = os.fork()
         if pid == 0:
             while True:
-                saved(tmp_path, filler="x" * 1_000_000)
+                saved(tmp_path, unknown={"filler": "x" * 1_000_000})
         time.sleep(0.003)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        assert state.load(str(tmp_path), "c1")["id"] == "c1"
+        assert state.load(str(tmp_path), "c1").id == "c1"
 
 
 def test_a_full_disk_leaves_the_record_before(tmp_path: Path) -> None:
@@ -302,22 +303,24 @@ def test_a_full_disk_leaves_the_record_before(tmp_path: Path) -> None:
     script = """
 import os, sys
 sys.path[:0] = [sys.argv[1]]
-from minirun.core.keeping import jsonlite
-from minirun.core.keeping import state
+from minirun.core.keeping import container_record, jsonlite, state
 os.mkdir("c1")
-row = jsonlite.loads(sys.argv[2])
+row = container_record.parse(jsonlite.loads(sys.argv[2]), sys.argv[3])
 state.save("c1", row)
 try:
-    state.save("c1", {**row, "filler": "x" * 1_000_000})
+    state.save("c1", row._replace(unknown={"filler": "x" * 1_000_000}))
 except OSError as error:
     print(error.strerror)
-print(state.load(os.getcwd(), "c1")["status"], os.listdir("c1"))
+print(state.load(os.getcwd(), "c1").status, os.listdir("c1"))
 """
-    shell = 'mount -t tmpfs -o size=64k tmpfs "$1" && cd "$1" && exec "$4" -IS -c "$2" "$3" "$5"'
-    row = json.dumps(whole(str(tmp_path / "c1"), status="stopped", init=None))
+    shell = (
+        'mount -t tmpfs -o size=64k tmpfs "$1" && cd "$1" && exec "$4" -IS -c "$2" "$3" "$5" "$6"'
+    )
+    directory = str(tmp_path / "c1")
+    row = json.dumps(whole(directory, status="stopped", init=None).as_json())
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", shell, "-", str(tmp_path), script,
-         str(Path(__file__).parents[3]), sys.executable, row],
+         str(Path(__file__).parents[3]), sys.executable, row, directory],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout == "No space left on device\nstopped ['state.json']\n", done.stderr

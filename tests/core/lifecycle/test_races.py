@@ -13,6 +13,7 @@ from core.lifecycle.leftovers import Family, assert_nothing, call, together
 from minirun.core import endings, handshake
 from minirun.core.errors import StateError
 from minirun.core.keeping import places
+from records import whole
 
 
 @pytest.fixture
@@ -120,7 +121,7 @@ def test_init_ends_while_start_writes(tmp_path: Path, monkeypatch: pytest.Monkey
     handshake.make_fifos(str(tmp_path))
     init = os.open(tmp_path / places.EXEC, os.O_RDONLY | os.O_NONBLOCK)
     monkeypatch.setattr(os, "unlink", lambda _: os.close(init))
-    container = SimpleNamespace(id="c", record={"complete": True}, directory=str(tmp_path))
+    container = SimpleNamespace(id="c", record=whole(str(tmp_path)), directory=str(tmp_path))
     with pytest.raises(StateError, match="'c' is not waiting for a start"):
         endings.start(container, None)
 

@@ -314,9 +314,9 @@ def test_of_two_that_want_the_same_gpu_one_gets_it(minirun: Program) -> None:
 def test_what_is_killed_holds_nothing(minirun: Program) -> None:
     sleeper(minirun, "a", "0,exclusive")
     record = state.load(str(minirun.root), "a")
-    os.kill(record["supervisor"]["pid"], signal.SIGKILL)
-    os.kill(record["init"]["pid"], signal.SIGKILL)
-    wait_until(lambda: not state.is_alive(record["init"]))
+    os.kill(record.supervisor["pid"], signal.SIGKILL)
+    os.kill(record.first_process()["pid"], signal.SIGKILL)
+    wait_until(lambda: not state.is_alive(record.init))
     assert minirun("gpu", "ps").stdout == "no running container has a gpu\n"
     sleeper(minirun, "b", "0,exclusive")
 

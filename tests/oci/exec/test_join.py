@@ -34,8 +34,8 @@ def living(minirun: Program, tmp_path: Path) -> Iterator[Container]:
 def test_an_init_that_ends_between_two_steps(living: Container) -> None:
     """setns(2) says ESRCH then, "No such process", which does not tell of which one."""
     way = join.access(living)
-    os.kill(living.record["init"]["pid"], 9)
-    wait_until(lambda: not state.is_alive(living.record["init"]))
+    os.kill(living.record.first_process()["pid"], 9)
+    wait_until(lambda: not state.is_alive(living.record.init))
     with pytest.raises(MinirunError, match=f"container {living.id} is not running"):
         join.enter(living, living.config, Console(), way)
 
@@ -47,7 +47,7 @@ def test_a_clone_into_a_namespace_that_ends(
     way, clone = join.access(living), sibling.clone_sibling
 
     def clone_late(*, why: str) -> int:
-        pid = living.record["init"]["pid"]  # its number on the host is the joiner's own, too
+        pid = living.record.pid  # its number on the host is the joiner's own, too
         poll = select.poll()
         poll.register(os.pidfd_open(pid))
         os.kill(pid, 9)

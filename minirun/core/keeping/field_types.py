@@ -1,52 +1,21 @@
-"""What each field of state.json has to be, so that a command may act on it: core/state_file.
+"""What each type of a field in state.json has to be, so that a command may act on it.
 
-A record that fails is one that minirun has not written, or that was damaged since.
+A value that fails is one that minirun has not written, or that was damaged since.
 """
 
 from __future__ import annotations
-
-import os
-
-from minirun.core.keeping import state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-STATUSES = (state.CREATING, state.CREATED, state.RUNNING, state.STOPPED, state.PAUSED)
+STATUSES = ("creating", "created", "running", "stopped", "paused")
 _DEEPEST = 32
 _LARGEST = 1 << 64
 """What the runtime-spec has the largest numbers for: uint64."""
 _MOST_PIDS = 1 << 22
 """The kernel's limit for /proc/sys/kernel/pid_max: proc_sys_kernel(5)."""
-
-
-def check(value: Any, directory: str) -> None:
-    """Raise ValueError if a record is not one that minirun has written for this directory."""
-    if not isinstance(value, dict):
-        raise ValueError("it is no JSON object")
-    check_plain(value)
-    for key, (is_right, what) in REQUIRED.items():
-        if key not in value:
-            raise ValueError(f"{key} is missing")
-        if not is_right(value[key]):
-            raise ValueError(f"{key} is not {what}")
-    for key, (is_right, what) in OPTIONAL.items():
-        if value.get(key) is not None and not is_right(value[key]):
-            raise ValueError(f"{key} is not {what}")
-    if value["id"] != directory.rpartition("/")[2]:
-        raise ValueError(f"it is the record of {value['id']!r}")
-    if value["directory"] != directory and not _is_same(value["directory"], directory):
-        raise ValueError(f"it is the record of {value['directory']!r}")
-
-
-def _is_same(one: str, other: str) -> bool:
-    """Return True if two paths lead to one directory: a root may be reached by a link."""
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return False
 
 
 def check_plain(value: Any, left: int = _DEEPEST) -> None:
@@ -157,29 +126,17 @@ def _days(year: int, month: int) -> int:
     return 30 if month in (4, 6, 9, 11) else 31
 
 
-_TEXT, _BOOLEAN = (_is(str), "a text"), (_is(bool), "true or false")
-REQUIRED: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "ociVersion": _TEXT, "id": _TEXT, "bundle": _TEXT, "rootfs": _TEXT, "directory": _TEXT,
-    "cgroup_path": _TEXT, "complete": _BOOLEAN, "managed": _BOOLEAN, "auto_remove": _BOOLEAN,
-    "systemd_cgroup": _BOOLEAN,
-    "status": (lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
-    "pid": (_is_pid, "a process"),
-    "annotations": (_named_texts, "an object of texts"),
-    "created": (_is_time, "a time"),
-    "init": (lambda value: value is None or _is_process(value), "a process"),
-    "supervisor": (_is_process, "a process"),
-    "cgroup_version": (lambda value: value in ("auto", "v1", "v2"), "auto, v1 or v2"),
+TESTS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "str": (_is(str), "a text"), "bool": (_is(bool), "true or false"),
+    "Switch": (_is(bool, str), "true or false"),
+    "list[str]": (_texts, "a list of texts"),
+    "dict[str, str]": (_named_texts, "an object of texts"),
+    "dict[str, Any]": (_is(dict), "an object"), "Any": (lambda _: True, "anything"),
+    "Status": (lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
+    "Pid": (_is_pid, "a process"), "ProcessIdentity": (_is_process, "a process"),
+    "Time": (_is_time, "a time"), "CgroupRecord": (_is_cgroup, "a cgroup"),
+    "HostMountRecord": (_is_mount, "a mount"),
+    "CgroupVersion": (lambda value: value in ("auto", "v1", "v2"), "auto, v1 or v2"),
+    "ExitStatus": (lambda value: type(value) is int and 0 <= value < 256, "an exit status"),
 }  # fmt: skip
-"""Every record has these: field → (a test of its value, what it is to be)."""
-OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "unprivileged": _BOOLEAN, "groups_denied": _BOOLEAN, "poststop_done": _BOOLEAN,
-    "no_pivot": (_is(bool, str), "true or false"),
-    "no_new_keyring": (_is(bool, str), "true or false"),
-    "image": _TEXT, "gpus": _TEXT, "args": (_texts, "a list of texts"),
-    "warnings": (_texts, "a list of texts"), "origin": (_named_texts, "an object of texts"),
-    "resources": (_is(dict), "an object"), "declared": (_is(dict), "an object"),
-    "cgroup": (_is_cgroup, "a cgroup"), "root_mount": (_is_mount, "a mount"),
-    "exit_status": (lambda value: type(value) is int and 0 <= value < 256, "an exit status"),
-    "finished": (_is_time, "a time"),
-}  # fmt: skip
-"""These may be missing or null."""
+"""Type of a field, as ContainerRecord writes it → a test of a value, what it is to be."""

@@ -1,0 +1,99 @@
+"""The fields of state.json: each is declared once, with its type, and checked when it is read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minirun.core.errors import StateError
+from minirun.core.keeping import container_record, field_types, state, state_file
+from minirun.core.keeping.container_record import ContainerRecord, parse
+from records import whole
+
+PLACE = "/run/minirun/c1"
+WRONG: dict[str, tuple[Any, ...]] = {
+    "str": (5, [], True), "bool": (0, "true", []), "Switch": (0, []), "list[str]": ("a", [5]),
+    "dict[str, str]": ([], {"a": 1}), "dict[str, Any]": ([], "a"), "Any": (),
+    "Status": ("ended", "", 5, []), "Pid": (-1, 1 << 40, True, "1"),
+    "ProcessIdentity": ({}, {"pid": 0, "start": 1, "boot": "x"}, {"pid": 1, "start": 1}, 5),
+    "Time": ("now", 5, "2026-13-01T00:00:00.0Z"), "CgroupVersion": ("v3", 2, []),
+    "CgroupRecord": ({}, {"version": 2, "path": "/", "dirs": {"": "/"}}, []),
+    "HostMountRecord": ({}, {"id": 1, "directory": [1], "boot": ""}), "ExitStatus": (-1, 256, True),
+}  # fmt: skip
+
+
+def field_types_of_the_class() -> dict[str, str]:
+    rows = ContainerRecord.__annotations__.items()
+    return {name: kind.removesuffix(" | None") for name, kind in rows if name != "unknown"}
+
+
+def test_every_type_has_a_test_and_no_other() -> None:
+    assert set(field_types_of_the_class().values()) == set(field_types.TESTS) == set(WRONG)
+
+
+@pytest.mark.parametrize("name", field_types_of_the_class())
+def test_each_field_is_checked(name: str) -> None:
+    for value in WRONG[field_types_of_the_class()[name]]:
+        document = whole(PLACE).as_json() | {name: value}
+        with pytest.raises(ValueError, match=f"^{name} is not "):
+            parse(document, PLACE)
+
+
+def test_what_has_no_default_must_be_there() -> None:
+    document = whole(PLACE).as_json()
+    assert document.keys() == set(ContainerRecord._fields) - ContainerRecord._field_defaults.keys()
+    for name in document:
+        rest = {key: value for key, value in document.items() if key != name}
+        with pytest.raises(ValueError, match=f"^{name} is missing$"):
+            parse(rest, PLACE)
+
+
+def test_null_is_as_good_as_missing_where_there_is_a_default() -> None:
+    nulls = dict.fromkeys(ContainerRecord._field_defaults)
+    del nulls["unknown"]
+    record = whole(PLACE)
+    assert parse(record.as_json() | nulls, PLACE) == record
+
+
+def test_a_record_comes_back_as_it_was() -> None:
+    cgroup = {"version": 2, "path": "/a/c1", "dirs": {"": "/sys/fs/cgroup/a/c1"}, "new": [1]}
+    record = whole(
+        PLACE, image="", exit_status=0, cgroup=cgroup, choices={"layers": ["/l"]}, no_pivot="",
+        declared={"ports": ["80"]}, poststop_done=True,
+    )  # fmt: skip
+    assert parse(json.loads(json.dumps(record.as_json())), PLACE) == record
+    assert list(record.as_json()) == [key for key in record._fields if key in record.as_json()]
+
+
+def test_what_another_version_wrote_is_written_again() -> None:
+    document = {"later": {"a": [1]}, **whole(PLACE).as_json(), "unknown": 5}
+    record = parse(document, PLACE)
+    assert record.unknown == {"later": {"a": [1]}, "unknown": 5}
+    assert record._replace(status=state.STOPPED).as_json() == document | {"status": "stopped"}
+
+
+def test_a_wrong_name_is_an_error() -> None:
+    record = whole(PLACE)
+    with pytest.raises(AttributeError):
+        record.stauts  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError):
+        record.stauts = "running"  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError):
+        record.status = "running"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        record._replace(stauts="running")  # type: ignore[call-arg]
+
+
+def test_without_an_init_there_is_no_first_process() -> None:
+    assert whole(PLACE).first_process() == whole(PLACE).init
+    with pytest.raises(StateError, match="container not running"):
+        whole(PLACE, init=None).first_process()
+
+
+def test_the_reader_returns_a_record(tmp_path: Path) -> None:
+    record = whole(str(tmp_path))
+    state.save(str(tmp_path), record)
+    assert json.loads((tmp_path / "state.json").read_text()) == record.as_json()
+    assert state_file.read(str(tmp_path)) == record
+    assert type(state_file.read(str(tmp_path))) is container_record.ContainerRecord
