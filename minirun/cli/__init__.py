@@ -7,7 +7,7 @@ import os
 import sys
 
 from minirun.cli.flags import Flags, HelpAsked, flag
-from minirun.core.errors import MinirunError, UsageError, from_os
+from minirun.core.errors import SIGNALLED, MinirunError, UsageError, from_os
 from minirun.core.keeping import jsonlite, state
 from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.places import CONTAINERS, ROOT, STORE
@@ -107,7 +107,7 @@ def main(argv: list[str] | None = None) -> int:
         return report(error, settings)
     except OSError as error:
         if error.errno == 32:  # EPIPE: the reader of our output has gone
-            return 141
+            return SIGNALLED + 13  # SIGPIPE
         return report(from_os(error), settings)
     except ModuleNotFoundError as error:
         if not error.name or error.name.partition(".")[0] != "rootfs_tools":
@@ -115,7 +115,7 @@ def main(argv: list[str] | None = None) -> int:
         hint = "pip install . in the clone, or PYTHONPATH=rootfs-tools"
         return report(MinirunError("what handles images is not installed", hint), settings)
     except KeyboardInterrupt as signal:  # see minirun.common.interrupts
-        return 128 + int(signal.args[0] if signal.args else 2)
+        return SIGNALLED + int(signal.args[0] if signal.args else 2)
 
 
 def _called_as() -> list[str]:

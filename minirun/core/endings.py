@@ -13,7 +13,7 @@ import time
 
 from minirun.core import events, handshake, rings
 from minirun.core.container import Container
-from minirun.core.errors import CommandError, MinirunError, StateError
+from minirun.core.errors import SIGNALLED, CommandError, MinirunError, StateError
 from minirun.core.handshake import Channel
 from minirun.core.keeping import directories, state
 from minirun.core.keeping.visible import warn
@@ -217,4 +217,4 @@ def wait(pidfd: int, pid: int) -> int:
     poll.register(pidfd, select.POLLIN)
     poll.poll()
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return code if code >= 0 else 128 - code
+    return code if code >= 0 else SIGNALLED - code

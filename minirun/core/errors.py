@@ -70,6 +70,8 @@ class GPUError(MinirunError):
 
 NOT_FOUND, REFUSED = 127, 126
 """Exit statuses of a command that cannot be executed: a shell's, and docker's."""
+SIGNALLED = 128
+"""A command that signal n ended has the exit status SIGNALLED + n: a shell's rule, and docker's."""
 
 
 class CommandError(MinirunError):

@@ -14,7 +14,7 @@ import select
 
 from minirun.core import events
 from minirun.core.config import environment_of
-from minirun.core.errors import HookError
+from minirun.core.errors import NOT_FOUND, HookError
 from minirun.core.keeping import jsonlite
 from minirun.core.kernel import files, namespaces, process
 
@@ -107,7 +107,7 @@ def _become(hook: Json, cwd: str, stdin: int, stdout: int, inside: Steps) -> NoR
     except OSError as error:
         os.write(2, f"{error.filename or hook['path']}: {os.strerror(error.errno or 0)}".encode())
     finally:
-        os._exit(127)
+        os._exit(NOT_FOUND)
 
 
 class HookProcess:

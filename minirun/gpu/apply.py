@@ -25,7 +25,7 @@ import stat
 from minirun.core import events
 from minirun.core.errors import GPUError
 from minirun.core.kernel import mountinfo, mounts, namespaces
-from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.inroot import MOST_LINKS, Root
 from minirun.core.rootfs.operations import Symlink, WriteFile
 from minirun.core.rootfs.own_root import OwnRoot
 from minirun.gpu.driverroot import link_target
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 _CACHES = ("/etc/ld.so.cache", "/etc/ld.so.cache~", "/var/cache/ldconfig/aux-cache")
 """What ldconfig writes, and what it leaves when it is killed."""
 _LARGEST = 64 << 20
-_MOST_LINKS = 40  # as the kernel has it: path_resolution(7)
 
 
 def apply(
@@ -217,7 +216,7 @@ def resolve(root: Root, path: str, seen: Seen) -> tuple[str, bool]:
     at: list[str] = []
     todo = _parts(path)
     links = 0
-    while todo and links < _MOST_LINKS:
+    while todo and links < MOST_LINKS:
         part = todo.pop(0)
         if part == "..":
             above = above or not at

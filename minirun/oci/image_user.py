@@ -6,14 +6,12 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.core.rootfs.inroot import Root
+from minirun.core.rootfs.inroot import MOST_LINKS, Root
 from minirun.oci.user import User, resolve_user
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_MOST_LINKS = 40
 
 
 def in_layers(spec: str, layers: Sequence[str]) -> User:
@@ -34,7 +32,7 @@ class _LayerFiles:
 
     def read(self, path: str, limit: int) -> bytes:
         """Return the content of a file, at most `limit` bytes of it. Raises OSError."""
-        for _ in range(_MOST_LINKS):
+        for _ in range(MOST_LINKS):
             layer, target = self._topmost(path)
             if not target:
                 root = Root.at(layer)

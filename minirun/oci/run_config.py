@@ -31,6 +31,8 @@ CAPABILITIES = (
 )  # fmt: skip
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CPUS = "/sys/devices/system/cpu"
+PIDS_LIMIT = 2048
+"""podman's default, against fork bombs; docker has none."""
 IPC_MOUNTS = ("/dev/shm", "/dev/mqueue")
 """What belongs to an IPC namespace; with the host's, these are the host's too."""
 

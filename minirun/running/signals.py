@@ -16,7 +16,7 @@ import _signal
 import select
 
 from minirun.common.interrupts import ENDING, handle, ignore, raise_again
-from minirun.core.errors import MinirunError
+from minirun.core.errors import SIGNALLED, MinirunError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def catch() -> None:
 def _interrupt(number: int, frame: object) -> None:
     for each in ENDING:
         _signal.signal(each, ignore)  # cleaning up is not interrupted
-    raise Interrupted(f"interrupted by signal {number}", status=128 + number)
+    raise Interrupted(f"interrupted by signal {number}", status=SIGNALLED + number)
 
 
 def forward_once_running(channel: Channel, pidfd: int) -> None:

@@ -17,6 +17,8 @@ import re
 import signal
 from typing import NamedTuple
 
+from minirun.core.errors import SIGNALLED
+
 _LINE = re.compile(r"(\d+) +(\d+\.\d+) (.*)", re.DOTALL)
 _CALL = re.compile(r"(\w+)\((.*)\) += (\?|-?\d+|0x[0-9a-f]+)(.*)", re.DOTALL)
 _RESUMED = re.compile(r"<\.\.\. (\w+) resumed>(.*)", re.DOTALL)
@@ -91,7 +93,7 @@ def endings(text: str) -> dict[int, int]:
         match = _ENDED.match(line)
         if match:
             pid, status, name = match.groups()
-            found[int(pid)] = int(status) if status else 128 + getattr(signal, name, 0)
+            found[int(pid)] = int(status) if status else SIGNALLED + getattr(signal, name, 0)
     return found
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from minirun import cli
 from minirun.cli import help
 from minirun.cli.docker.run import Run as Run_
-from minirun.cli.docker.run_options import PIDS_LIMIT
 from minirun.cli.docker.stop import StopFlags
 from minirun.cli.flags import Flags, HelpAsked, flag
 from minirun.cli.look import gpu
@@ -19,6 +18,7 @@ from minirun.cli.nvidia import ctk
 from minirun.core.errors import UsageError
 from minirun.core.keeping.places import ROOT, STORE
 from minirun.gpu.share import timeslice
+from minirun.oci.run_config import PIDS_LIMIT
 from rootfs_tools import recipe
 from rootfs_tools.cli.images import Images
 

@@ -13,15 +13,13 @@ from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.settings import Settings
 from minirun.gpu.asked.variables import GPU_DRIVERS
 from minirun.image import split, store, workshop
-from minirun.oci.run_config import RunOptions
+from minirun.oci.run_config import PIDS_LIMIT, RunOptions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.gpu.asked.request import GpuOptions
     from minirun.image.store import Image
 
-PIDS_LIMIT = 2048
-"""podman's default, against fork bombs; docker has none."""
 READERS = {
     "minirun.cli.words": frozenset(
         (

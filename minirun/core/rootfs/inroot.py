@@ -17,7 +17,7 @@ from minirun.core.kernel import files
 
 RESOLVE = files.RESOLVE_IN_ROOT | files.RESOLVE_NO_MAGICLINKS
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY
-_MOST_LINKS = 40  # as the kernel has it: path_resolution(7)
+MOST_LINKS = 40  # as the kernel has it: path_resolution(7)
 _PSEUDO = (0x9FA0, 0x62656572, 0x74726163, 0x64626720)
 """procfs, sysfs, tracefs, debugfs (linux/magic.h): what is read there is not the image's."""
 
@@ -134,7 +134,7 @@ class Root:
 
 def _target(parent: int, name: str, path: str, links: int) -> str:
     """Return the path that `name` in `parent`, a link at `path`, leads to. Raises OSError."""
-    if links == _MOST_LINKS:
+    if links == MOST_LINKS:
         raise OSError(40, os.strerror(40), path)  # ELOOP
     target = os.readlink(name, dir_fd=parent)
     above = "" if target.startswith("/") else path.rstrip("/").rpartition("/")[0]

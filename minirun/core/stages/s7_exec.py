@@ -15,6 +15,7 @@ import select
 from minirun.core import events, hooks
 from minirun.core.config import Config
 from minirun.core.container import Container
+from minirun.core.errors import SIGNALLED
 from minirun.core.handshake import Channel, Init, Message
 from minirun.core.kernel import mounts, process
 from minirun.core.process import barrier, caps, command, privileges, streams
@@ -123,7 +124,7 @@ def wait_for_start(container: Container, exec_fd: int) -> None:
     Handlers let `kill` end it: process 1 gets only signals that it handles (pid_namespaces(7)).
     """
     for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM):
-        _signal.signal(number, lambda number, _: os._exit(128 + number))
+        _signal.signal(number, lambda number, _: os._exit(SIGNALLED + number))
     poll = select.poll()
     poll.register(exec_fd, select.POLLIN)
     while True:

@@ -32,8 +32,6 @@ from rootfs_tools.dockerfile.trees import LayerTree, resolve
 from rootfs_tools.tar.pack import LayerPacker, writer_of
 from rootfs_tools.tar.writer import TarWriter
 
-PIDS_LIMIT = 2048
-"""As `run` has it."""
 _STAY = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS | files.RESOLVE_NO_XDEV
 
 
@@ -96,7 +94,7 @@ def _document(
     """Return the config.json of a step. Raises MinirunError, OSError."""
     user = in_layers(work.user, layers)
     options = run_config.RunOptions(
-        args=work.argv, env=work.env, cwd=work.workdir or "/", pids_limit=PIDS_LIMIT,
+        args=work.argv, env=work.env, cwd=work.workdir or "/", pids_limit=run_config.PIDS_LIMIT,
         user=(user.uid, user.gid, user.groups), host_network=host_network,
         mounts=tuple(row for row in mounts if row.source),
     )  # fmt: skip
