@@ -286,7 +286,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 
 OWN_CALLS = {
-    "cgroups/bpf.py", "gpu/nvidia/cli/ldconfig.py", "gpu/nvidia/wsl.py", "gpu/owner.py",
+    "cgroups/bpf.py", "gpu/nvidia/wsl.py", "gpu/owner.py",
     "rootfs_tools/durable.py", "net/__init__.py", "oci/exec/sibling.py", "oci/features.py",
     "oci/seccomp/compiler.py", "oci/seccomp/notify.py", "oci/tuning/limits.py",
     "oci/tuning/sched.py",

@@ -11,18 +11,17 @@ from minirun.core import events
 from minirun.core.kernel import libc, log_failure, logged_python, name_call
 
 try:
-    import _prctl  # the C half of python-prctl; the Python half costs 2.4 ms at import
+    import _prctl
 except ImportError:  # it has to be compiled, and not every machine has a compiler
     _prctl = None
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_NAME = 1, 4, 8, 15
-PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 23, 24, 36
+PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_SECUREBITS, PR_SET_CHILD_SUBREAPER = 23, 24, 28, 36
 PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 38, 47
 _PRCTL_NAMES = {v: k for k, v in list(globals().items()) if k.startswith("PR_")}
 PR_CAP_AMBIENT_RAISE, PR_CAP_AMBIENT_CLEAR_ALL = 2, 4
 
-_prctl_long = libc.bind("prctl", c_int, c_ulong, c_ulong, c_ulong, c_ulong)
-_prctl_text = libc.bind("prctl", c_int, c_char_p, c_ulong, c_ulong, c_ulong)
+_libc_prctl = libc.bind("prctl", c_int, c_void_p, c_ulong, c_ulong, c_ulong)
 _sethostname = libc.bind("sethostname", c_char_p, c_size_t)
 _setdomainname = libc.bind("setdomainname", c_char_p, c_size_t)
 _keyctl = libc.bind_syscall(c_int, c_void_p, c_long, c_long, c_long)
@@ -30,16 +29,45 @@ _capset = libc.bind("capset", c_void_p, c_void_p)
 _rt_sigaction = libc.bind_syscall(c_int, c_void_p, c_void_p, c_size_t)
 
 
-def prctl(option: int, arg2: int = 0, arg3: int = 0, *, why: str = "") -> int:
-    """Change or read a property of this process: prctl(2)."""
+def prctl(option: int, arg2: int = 0, arg3: int = 0, *, shown: str = "", why: str = "") -> None:
+    """Change a property of this process: prctl(2). Raises OSError.
+
+    `shown` stands in the log for `arg2`: the names of its bits.
+    """
     name = _PRCTL_NAMES.get(option, str(option))
-    args = {"option": name, "arg2": arg2, "arg3": arg3}
-    return libc.logged("prctl", _prctl_long, (option, arg2, arg3, 0, 0), args, name, why)
+    args = {"option": name, "arg2": shown or arg2, "arg3": arg3}
+    logged_python("prctl", lambda: _call_prctl(option, arg2, arg3), args, name, why)
+
+
+def become_named(name: str) -> None:
+    """Give this process a name of at most 15 bytes, as ps and strace show it: PR_SET_NAME."""
+    args = {"option": "PR_SET_NAME", "name": name}
+    logged_python("prctl", lambda: _call_prctl(PR_SET_NAME, name), args, name)
 
 
 def in_bounding_set(capability: int) -> bool:
     """Return True if `capability` (a number) is in this process's bounding set: capabilities(7)."""
-    return bool(_prctl_long(PR_CAPBSET_READ, capability, 0, 0, 0) == 1)
+    try:
+        return _call_prctl(PR_CAPBSET_READ, capability) == 1
+    except OSError:  # a capability that this kernel does not know
+        return False
+
+
+def _call_prctl(option: int, *args: int | str) -> int:
+    """Call prctl(2) by python-prctl; by libc what that does not know. Raises OSError.
+
+    It does not know PR_CAP_AMBIENT, and no capability that is newer than its libcap: ValueError.
+    Of its two modules _prctl is called, which is compiled (0.6 ms to import); prctl, in Python,
+    makes classes of all that it knows (8 ms), which no stage needs.
+    """
+    if _prctl:
+        try:
+            return int(_prctl.prctl(option, *args) or 0)
+        except ValueError:
+            pass
+    first, second, *_ = (*args, 0, 0)
+    raw = first.encode() if isinstance(first, str) else first
+    return libc.check("prctl", _libc_prctl(option, raw, second, 0, 0))
 
 
 def capset(effective: int, permitted: int, inheritable: int, *, why: str = "") -> None:
@@ -120,14 +148,3 @@ def restore_signals() -> None:
         elif _signal.getsignal(number) != _signal.SIG_DFL:
             _signal.signal(number, _signal.SIG_DFL)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-
-
-def become_named(name: str) -> None:
-    """Give this process a name of at most 15 bytes, as ps and strace show it: PR_SET_NAME."""
-    start = events.now()
-    if _prctl:
-        _prctl.prctl(PR_SET_NAME, name)
-    else:
-        libc.check("prctl", _prctl_text(PR_SET_NAME, name.encode(), 0, 0, 0), name)
-    args = {"option": "PR_SET_NAME", "name": name}
-    events.emit("syscall", "prctl", args, start=start)

@@ -24,12 +24,11 @@ import os
 import resource
 import select
 import stat
-from ctypes import c_int, c_ulong
 
 from minirun.core import events
 from minirun.core.errors import GPUError, from_os
 from minirun.core.keeping.visible import clean, warn
-from minirun.core.kernel import files, libc, mounts, namespaces, process
+from minirun.core.kernel import files, mounts, namespaces, process
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.own_root import OwnRoot, has, refusal
 
@@ -61,13 +60,11 @@ library that is being read, which is mapped as a whole and may have some GiB. A 
 includes itself goes as deep as there are descriptors. nvidia-container-cli has 10 s, 2 GiB of
 addresses, files of 1 MiB, 64 descriptors, and no limit of the memory itself."""
 _CAP_DAC_OVERRIDE = 1
-_PR_SET_SECUREBITS = 28
 _SECUREBITS = {"SECBIT_NOROOT": 0x1, "SECBIT_NOROOT_LOCKED": 0x2}
 _NAME = "ldconfig"
 _CACHE = "/etc/ld.so.cache"
 _TREE = mounts.MOUNT_ATTR_NODEV | mounts.MOUNT_ATTR_NOSUID | mounts.MOUNT_ATTR_NOEXEC
 _COVER = mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
-_prctl = libc.bind("prctl", c_int, *[c_ulong] * 4)
 
 
 def open_host(ldconfig: str) -> int:
@@ -300,7 +297,9 @@ def _unlock(path: str) -> None:
 def _drop(owner: tuple[int, int]) -> None:
     """Become the files' owner, with CAP_DAC_OVERRIDE for files of others. Raises OSError."""
     process.prctl(process.PR_SET_NO_NEW_PRIVS, 1)
-    _lock_securebits()
+    bits, names = sum(_SECUREBITS.values()), "|".join(_SECUREBITS)
+    why = "no capability comes back"
+    process.prctl(process.PR_SET_SECUREBITS, bits, shown=names, why=why)
     if owner != (0, 0):
         process.prctl(process.PR_SET_KEEPCAPS, 1, why="the capability survives until capset")
         process.setgid(owner[1])
@@ -310,13 +309,6 @@ def _drop(owner: tuple[int, int]) -> None:
     process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_RAISE, _CAP_DAC_OVERRIDE)
     if owner != (0, 0):
         process.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why="setuid has cleared it")
-
-
-def _lock_securebits() -> None:
-    """Keep execve(2) from giving user 0 capabilities: PR_SET_SECUREBITS(2const). Raises OSError."""
-    shown = {"option": "PR_SET_SECUREBITS", "arg2": "|".join(_SECUREBITS)}
-    raw = (_PR_SET_SECUREBITS, sum(_SECUREBITS.values()), 0, 0, 0)
-    libc.logged("prctl", _prctl, raw, shown, None, "no capability comes back")
 
 
 def _limit() -> None:
