@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from minirun.show.text.columns import aligned
 from minirun.show.text.event_row import clean
+from minirun.show.text.table import aligned
 
 
 class Shown:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from minirun.cli import GlobalFlags
 from minirun.cli.flags import Flags, HelpAsked, flag
-from minirun.cli.output import show
+from minirun.cli.output import show, write
 from minirun.common import called
 from minirun.core.errors import MinirunError, StateError, UsageError, from_os
 from minirun.core.keeping import state
@@ -27,7 +27,7 @@ from minirun.doctor.rootless import for_user
 from minirun.doctor.table import ABILITIES, EITHER
 from minirun.image import workshop
 from minirun.running import gc as orphans
-from minirun.show.text.event_row import wrap
+from minirun.show.text import table
 
 STAGES = (
     "this machine",
@@ -107,17 +107,17 @@ def main_doctor(args: list[str], settings: Settings) -> int:
         hint = "see 'minirun doctor --help'"
         raise UsageError(f"doctor takes no argument: {flags.args[0]}", hint)
     without_root = unprivileged()
-    table = for_user(ABILITIES) if without_root else ABILITIES
-    findings = examine(table, settings.root, settings.store)
+    abilities = for_user(ABILITIES) if without_root else ABILITIES
+    findings = examine(abilities, settings.root, settings.store)
     broken = broken_by(findings)
     if flags.json:
         report = {"ok": not broken, "findings": [finding._asdict() for finding in findings]}
         print(json.dumps(report, indent=2))
     else:
-        print("\n".join(_report(findings)))
         names = ", ".join(broken)
         works = "minirun run works here" + (", without root" if without_root else "")
-        print(f"\nminirun run cannot work here: {names}" if broken else f"\n{works}")
+        told = f"minirun run cannot work here: {names}" if broken else works
+        write(_report(findings) + table.title(told))
     return 1 if broken else 0
 
 
@@ -132,19 +132,18 @@ def broken_by(findings: list[AbilityReport]) -> list[str]:
     return [finding.name for finding in findings if finding.needed and not finding.works] + pairs
 
 
-def _report(findings: list[AbilityReport]) -> list[str]:
+def _report(findings: list[AbilityReport]) -> str:
     width = max(len(finding.name) for finding in findings)
-    columns = os.get_terminal_size(1).columns if os.isatty(1) else 0
-    lines = []
+    page = ""
     for stage, title in enumerate(STAGES):
-        lines += ["", title] if stage else [title]
+        rows = []
         for finding in findings:
             if finding.stage == stage:
                 mark = "ok" if finding.works else "NO" if finding.needed else "--"
                 advice = f"  ({finding.advice})" if finding.advice else ""
-                head, said = f"  {mark}  {finding.name:<{width}}  ", f"{finding.found}{advice}"
-                lines += wrap(said, columns, head, " " * len(head)) if columns else [head + said]
-    return lines
+                rows.append((mark, f"{finding.name:<{width}}", f"{finding.found}{advice}"))
+        page += f"{table.title(title)}{table.text(rows, indent=2, heads=False)}\n"
+    return page
 
 
 def main_teach(args: list[str], settings: Settings) -> int:

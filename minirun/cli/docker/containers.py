@@ -30,7 +30,7 @@ from minirun.core.keeping.visible import clean
 from minirun.engines import roots
 from minirun.running import listing, lookup
 from minirun.running.output_reader import OutputReader
-from minirun.show.text.columns import aligned
+from minirun.show.text import table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def main_ps(args: list[str], settings: Settings) -> int:
     rows = [COLUMNS, *(_row(record) for record in shown)]
     if not any(record.origin for record in shown):
         rows = [row[:-1] for row in rows]
-    return show(aligned(rows, 3))
+    return write(table.text(rows, 3))
 
 
 def _row(record: ContainerRecord) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import os
 
 from minirun.cli import entry_of
 from minirun.cli.flags import Flags, flag
-from minirun.cli.output import show
+from minirun.cli.output import show, write
 from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.engines import holders
@@ -20,7 +20,7 @@ from minirun.gpu.asked.variables import OTHER_VENDORS
 from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.share import mps, timeslice
 from minirun.gpu.share import usage as usage_of
-from minirun.show.text.columns import aligned
+from minirun.show.text import table
 
 _GPU, _INSPECT = "minirun.cli.look.gpu", "minirun.cli.look.inspect"
 COMMANDS = {
@@ -84,32 +84,32 @@ def main_list(args: list[str], settings: Settings) -> int:
     others = [driver] if driver in OTHER_VENDORS else []
     if not driver:
         others = vendors.present_vendors(root)
-    lines = [line for vendor in others for line in vendor_table(vendors.find_cards(vendor, root))]
+    page = "".join(vendor_table(vendors.find_cards(vendor, root)) for vendor in others)
     if not others or (not driver and driverroot.is_loaded(root)):
         found = drivers.inventory(driver or "auto", settings.store, root)
-        lines = gpu_table(found) + lines
-    return show(lines)
+        page = gpu_table(found) + page
+    return write(page)
 
 
 def main_ps(args: list[str], settings: Settings) -> int:
     """Print who uses which GPU."""
     GpuPs(args).none()
-    return show(use_table(usage_of.who_uses(holders.holders(settings))))
+    return write(use_table(usage_of.who_uses(holders.holders(settings))))
 
 
-def use_table(rows: list[usage_of.Use]) -> list[str]:
-    """Return the lines of `minirun gpu ps`."""
+def use_table(rows: list[usage_of.Use]) -> str:
+    """Return what `minirun gpu ps` prints."""
     if not rows:
-        return ["no running container has a gpu"]
+        return "no running container has a gpu\n"
     cells = [("GPU", "USE", "CONTAINERS", "UUID", "MODEL")]
     for row in rows:
         cells.append((row.name, row.kind, ", ".join(row.containers) or "-", row.uuid, row.model))
-    said = [usage_of.SHARED] if any(row.kind == "shared" for row in rows) else []
-    return [*aligned(cells), *said]
+    said = f"{usage_of.SHARED}\n" if any(row.kind == "shared" for row in rows) else ""
+    return table.text(cells) + said
 
 
-def gpu_table(found: Inventory) -> list[str]:
-    """Return the lines of `minirun gpu list`: the driver, then each GPU and its MIG devices."""
+def gpu_table(found: Inventory) -> str:
+    """Return what `minirun gpu list` prints: the driver, then each GPU and its MIG devices."""
     version = f"driver {found.driver}"
     cuda = f", CUDA {found.cuda}" if found.cuda else ""
     mark = " (SIMULATED: there is no driver)" if found.simulated else ""
@@ -119,16 +119,16 @@ def gpu_table(found: Inventory) -> list[str]:
         for at, mig in enumerate(gpu.migs):
             name = f"gi{mig.gi}/ci{mig.ci}"
             cells.append((f"{gpu.number}:{at}", gpu.node, name, mig.uuid, "MIG device"))
-    return [f"{version}{cuda}{mark}", *aligned(cells)]
+    return table.title(f"{version}{cuda}{mark}") + table.text(cells)
 
 
-def vendor_table(found: vendors.Cards) -> list[str]:
-    """Return the lines of `minirun gpu list`: the driver, then each card with its nodes."""
+def vendor_table(found: vendors.Cards) -> str:
+    """Return what `minirun gpu list` prints: the driver, then each card with its nodes."""
     rows = [("GPU", "BUS", "UUID", "MODEL", "NODES")]
     for card in found.cards:
         nodes = " ".join(node.path for node in card.nodes)
         rows.append((str(card.number), card.bus_id, card.uuid or "-", card.model, nodes))
-    return [f"driver {found.driver} ({found.kind})", *aligned(rows)]
+    return table.title(f"driver {found.driver} ({found.kind})") + table.text(rows)
 
 
 def main_timeslice(args: list[str], settings: Settings) -> int:

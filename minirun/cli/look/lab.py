@@ -6,12 +6,11 @@ import os
 
 from minirun.cli import entry_of
 from minirun.cli.flags import Flags, flag
-from minirun.cli.output import show
+from minirun.cli.output import show, write
 from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.knowledge import language
-from minirun.show.text import paint
-from minirun.show.text.columns import aligned
+from minirun.show.text import paint, table
 from minirun.show.text.event_row import wrap
 from minirun.teach.lab import checks, labs
 from minirun.teach.lab.folder import LabFolder
@@ -76,7 +75,7 @@ def main_list(args: list[str], settings: Settings) -> int:
          word if _folder(lab, settings).is_started else "-", lab.title)
         for lab in labs.labs(tongue)
     ]  # fmt: skip
-    return show(aligned([("NO", "NAME", "LESSON", "STATE", "TITLE"), *rows]))
+    return write(table.text([("NO", "NAME", "LESSON", "STATE", "TITLE"), *rows]))
 
 
 def main_start(args: list[str], settings: Settings) -> int:

@@ -29,7 +29,7 @@ from minirun.show.compare import snapshot_diff, starts
 from minirun.show.log import filters, find, narrate, recorded, recording
 from minirun.show.log import trace as chrome_trace
 from minirun.show.log.recording import Recording
-from minirun.show.text import played
+from minirun.show.text import paint, played, table
 
 LONGEST = 1.0
 """Seconds: no pause is longer, however long the run was held at a gate."""
@@ -201,7 +201,7 @@ def _shipped() -> str:
     for name, what in recordings.RECORDINGS.items():
         found = recording.read(recordings.path(name))
         rows.append((name, " ".join(roots.short(each.id) for each in found), what))
-    return recorded.table([head, *rows])
+    return table.text([head, *rows], unicode=paint.speaks_unicode())
 
 
 def main_diff(args: list[str], settings: Settings) -> int:

@@ -50,7 +50,7 @@ def main_list(args: list[str], settings: Settings) -> int:
     else:
         cells = [[str(row[name]) for name in COLUMNS] for row in rows]
         head = [name.upper() for name in COLUMNS]
-        lines = part("minirun.show.text.columns", "aligned")([head, *cells], _GAP, _NARROWEST)
+        lines = part("minirun.show.text.table", "aligned")([head, *cells], _GAP, _NARROWEST)
     return show(lines)
 
 

@@ -15,7 +15,7 @@ from minirun.gpu.steps import DeviceNode
 from minirun.inspect import limits
 from minirun.inspect.given import edits_of, saved_edits
 from minirun.inspect.gpu import observed, why
-from minirun.show.text.columns import aligned
+from minirun.show.text.table import aligned
 
 _WIDTH = 100
 

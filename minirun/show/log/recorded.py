@@ -17,7 +17,7 @@ from minirun.show.log import find, recording
 from minirun.show.log.find import Log
 from minirun.show.log.recording import Recording
 from minirun.show.text import event_row, paint
-from minirun.show.text.columns import aligned
+from minirun.show.text.table import aligned
 
 if TYPE_CHECKING:
     from minirun.image.store import ImageDetails

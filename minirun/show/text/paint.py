@@ -47,12 +47,17 @@ def painter(out_fd: int, style: str = "lanes", *, full: bool | None = None) -> P
     drawn = lanes.Lanes(room, unicode)
     layouts: dict[str, RowLayout] = {"lanes": drawn.draw, "summary": _summary(room, unicode)}
     paint = layouts.get(style) or _listing(room, unicode, full)
-    is_dumb = os.environ.get("TERM", "dumb") == "dumb" or bool(os.environ.get("NO_COLOR"))
-    if terminal and unicode and not is_dumb:
+    if has_colours(out_fd):
         return _colourful(paint, end)
     return lambda rows: "".join(
         "".join(part for _, part in pieces).rstrip() + end for _, pieces in paint(rows)
     )
+
+
+def has_colours(out_fd: int) -> bool:
+    """Return True if `out_fd` is a terminal that is to show colours."""
+    is_dumb = os.environ.get("TERM", "dumb") == "dumb" or bool(os.environ.get("NO_COLOR"))
+    return os.isatty(out_fd) and speaks_unicode() and not is_dumb
 
 
 def width(out_fd: int) -> int:

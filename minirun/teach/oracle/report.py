@@ -1,7 +1,7 @@
 """What is printed of a comparison: a table, every disagreement in full, and one line of sums.
 
 Arguments were chosen by the container's user, and paths by its image: all of it goes through
-minirun.show.text.event_row.clean. The table is rich's; --json needs none.
+minirun.show.text.event_row.clean.
 """
 
 from collections import Counter
@@ -9,13 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from minirun.show.log.recording import Recording
-from minirun.show.text import event_row
+from minirun.show.text import event_row, table
 from minirun.show.text.paint import speaks_unicode
 from minirun.teach.oracle.findings import Finding, Report
 from minirun.teach.oracle.witness import Watched
-
-_WIDE = 160
-"""Columns of a table that goes to a file or a pipe."""
 
 
 def document(
@@ -45,41 +42,21 @@ def _row(finding: Finding) -> dict[str, Any]:
 
 def show(report: Report, watched: Watched, *, verbose: bool) -> None:
     """Print the report on standard output."""
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = _WIDE
     unicode = speaks_unicode()
-    heads, rows = _table(report, verbose=verbose)
-    console.print(
-        _rich(heads, [[event_row.clean(c, unicode) for c in row] for row in rows], unicode)
-    )
+    print(table.text(_table(report, verbose=verbose), unicode=unicode))
     for line in _lines(report, watched):
-        console.print(event_row.clean(line, unicode), soft_wrap=True)
+        print(event_row.clean(line, unicode))
 
 
-def _rich(heads: tuple[str, ...], rows: list[list[str]], unicode: bool) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD if unicode else box.ASCII, pad_edge=False)
-    for head in heads:
-        table.add_column(head, overflow="fold", no_wrap=head in ("stage", "actor", "event"))
-    for row in rows:
-        table.add_row(*row, style="bold red" if row[-1] == "NO" else None)
-    return table
-
-
-def _table(report: Report, *, verbose: bool) -> tuple[tuple[str, ...], list[list[str]]]:
+def _table(report: Report, *, verbose: bool) -> list[list[str]]:
     if verbose:
-        heads = ("stage", "actor", "event", "what the log says", "what strace saw", "agree")
-        return heads, [_cells(finding) for finding in report.findings]
+        heads = ["stage", "actor", "event", "what the log says", "what strace saw", "agree"]
+        return [heads, *(_cells(finding) for finding in report.findings)]
     rows = [
         [str(stage), actor, name, str(count), "yes" if count == agree else "NO"]
         for stage, actor, name, count, agree in _counts(report)
     ]
-    return ("stage", "actor", "event", "times", "agree"), rows
+    return [["stage", "actor", "event", "times", "agree"], *rows]
 
 
 def _cells(finding: Finding) -> list[str]:

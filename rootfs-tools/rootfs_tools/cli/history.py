@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from minirun.cli.flags import Flags
-from minirun.cli.output import show
+from minirun.cli.output import show, write
 from minirun.core.keeping.settings import Settings
-from minirun.show.text.columns import aligned
+from minirun.show.text import table
 from rootfs_tools.cli.images import exactly, human
 from rootfs_tools.history import HistoryRow, steps
 
@@ -33,7 +33,7 @@ def main(args: list[str], settings: Settings) -> int:
             step._asdict() | {"changes": step.changes and step.changes._asdict()} for step in found
         ]
         return show(json.dumps(rows, indent=2).split("\n"))
-    return show(aligned([_HEADER, *(_row(step, flags.no_trunc) for step in found)], 3))
+    return write(table.text([_HEADER, *(_row(step, flags.no_trunc) for step in found)], 3))
 
 
 def _row(step: HistoryRow, whole: bool) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from minirun.core.keeping.visible import clean, say
 from minirun.image import split
 from minirun.image import store as shelf
 from minirun.image.store import DamagedImage
-from minirun.show.text.columns import aligned
+from minirun.show.text import table
 from rootfs_tools import catalogue, recipe
 from rootfs_tools.cli.pull import steps
 from rootfs_tools.importer import import_tar
@@ -57,7 +57,7 @@ def main(args: list[str], settings: Settings) -> int:
         sys.stdout.writelines(f"{clean(_name(image))}\n" for image in found)
     else:
         rows = [("REPOSITORY", "TAG", "DIGEST", "SIZE", "ORIGIN"), *map(_row, found)]
-        print("\n".join(aligned(rows, 3)))
+        print(table.text(rows, 3), end="")
     return 0
 
 

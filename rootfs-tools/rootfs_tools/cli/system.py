@@ -10,7 +10,7 @@ from minirun.core.errors import UsageError, from_os
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
 from minirun.running import store_use
-from minirun.show.text.columns import aligned
+from minirun.show.text import table
 from rootfs_tools import gc, usage
 from rootfs_tools.cli.images import human
 
@@ -78,7 +78,7 @@ def _df(args: list[str], settings: Settings) -> int:
         warn(f"{path} is not counted: its record is damaged")
     if flags.format == "json":
         return write(json.dumps([row._asdict() for row in rows], indent=2) + "\n")
-    return show(aligned([_HEADER, *map(_line, rows)], 3))
+    return write(table.text([_HEADER, *map(_line, rows)], 3))
 
 
 def _line(row: usage.UsageRow) -> tuple[str, ...]:

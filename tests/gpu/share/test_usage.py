@@ -26,7 +26,7 @@ def test_figure_1() -> None:
         ("2", "dedicated", ("b",)),
         ("3", "shared", ("b", "c")),
     ]
-    assert use_table(rows) == [
+    assert use_table(rows).splitlines() == [
         "GPU  USE        CONTAINERS  UUID   MODEL",
         "0    shared     a, b        GPU-0  M",
         "1    dedicated  a           GPU-1  M",
@@ -42,7 +42,7 @@ def test_an_exclusive_one() -> None:
 
 
 def test_nobody_uses_any() -> None:
-    assert use_table(who_uses([])) == ["no running container has a gpu"]
+    assert use_table(who_uses([])) == "no running container has a gpu\n"
 
 
 def test_indices_are_numbers_and_mig_devices_are_rows() -> None:
@@ -61,7 +61,7 @@ def test_the_same_index_of_another_driver_is_another_gpu() -> None:
 
 def test_the_list_of_gpus(store: str, monkeypatch: Any) -> None:
     monkeypatch.setenv("MINIRUN_SIM", "count=2,mig=1")
-    lines = gpu_table(inventory("simulated", store))
+    lines = gpu_table(inventory("simulated", store)).splitlines()
     assert lines[0] == "driver 550.163.01, CUDA 12.4 (SIMULATED: there is no driver)"
     assert [line.split()[0] for line in lines[1:]] == ["GPU", "0", "1", "1:0", "1:1", "1:2"]
     assert "/dev/nvidia0" in lines[2] and "(SIMULATED)" in lines[2]

@@ -1,0 +1,102 @@
+"""Rows as a table: drawn by rich on a terminal; anywhere else as plain aligned columns, whole.
+
+Engines and scripts read these tables (`list` is runc's, `ps` is docker's) and wait for them, so for
+them there is no colour, and no rich, which takes longer to import (0.1 s) than the command runs.
+
+What stands in a cell may have been chosen by a container: it is cleaned, and it is no markup.
+"""
+
+from __future__ import annotations
+
+import os
+
+from minirun.show.text import paint
+from minirun.show.text.event_row import clean, display_width, padded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console, RenderableType
+
+    Rows = Sequence[Sequence[str]]
+
+_STYLES = {
+    "ok": "green", "yes": "green", "started": "green", "running": "green",
+    "NO": "bold red", "failed": "bold red", "damaged": "bold red", "--": "dim",
+}  # fmt: skip
+"""What a cell says → how it looks on a terminal."""
+_NARROW = 20
+"""Columns that a text needs which is broken at blanks."""
+_ENDLESS = 10_000
+"""Columns: more than any table has."""
+
+
+def aligned(rows: Rows, gap: int = 2, least: int = 0, *, unicode: bool = True) -> list[str]:
+    """Return one line for each row; all rows have as many cells as the first one.
+
+    A column is as wide as its widest cell and `gap` blanks, and at least `least`. Cells are made
+    printable (minirun.core.keeping.visible), in ASCII without `unicode`; a wide character counts as
+    two.
+    """
+    cells = [[clean(cell, unicode) for cell in row] for row in rows]
+    columns = zip(*cells, strict=True)
+    widths = [max(least, gap + max(map(display_width, column))) for column in columns]
+    return ["".join(map(padded, row, widths)).rstrip() for row in cells]
+
+
+def text(
+    rows: Rows, gap: int = 2, *, indent: int = 0, heads: bool = True, unicode: bool = True
+) -> str:
+    """Return rows as text for standard output, `gap` columns apart; with `heads` the first is bold.
+
+    On a terminal a cell that does not fit is broken at blanks. A column without blanks, as of ids,
+    stays whole, to be copied: where even that has no room, each row stays one line.
+    """
+    if not os.isatty(1):
+        return "".join(f"{' ' * indent}{line}\n" for line in aligned(rows, gap, unicode=unicode))
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    console, unicode = _terminal()
+    cells = [[clean(cell, unicode) for cell in row] for row in rows]
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), show_header=heads)
+    first, needed = int(heads), indent - gap
+    for column in zip(*cells, strict=True):
+        has_blanks = any(" " in cell for cell in column[first:])
+        widest = max(map(display_width, column))
+        needed += gap + (min(widest, _NARROW) if has_blanks else widest)
+        table.add_column(column[0] if heads else "", no_wrap=not has_blanks, overflow="fold")
+    for row in cells[first:]:
+        table.add_row(*(Text(cell, _STYLES.get(cell, "")) for cell in row))
+    if needed > console.width:
+        console.width = _ENDLESS
+    return _printed(console, Padding(table, (0, 0, 0, indent), expand=False))
+
+
+def title(words: str) -> str:
+    """Return a line that stands above others, for standard output: bold on a terminal."""
+    if not os.isatty(1):
+        return f"{clean(words)}\n"
+    from rich.text import Text
+
+    console, unicode = _terminal()
+    return _printed(console, Text(clean(words, unicode), "bold"))
+
+
+def _terminal() -> tuple[Console, bool]:
+    """Return rich's console of standard output; and True if it speaks Unicode."""
+    from rich.console import Console
+
+    console = Console(
+        color_system="auto" if paint.has_colours(1) else None, width=paint.width(1),
+        height=25, markup=False, emoji=False, highlight=False,
+    )  # fmt: skip
+    return console, paint.speaks_unicode()
+
+
+def _printed(console: Console, drawn: RenderableType) -> str:
+    with console.capture() as capture:
+        console.print(drawn)
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
