@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 import minirun
 import rootfs_tools
 
@@ -216,6 +218,22 @@ def circles(below: dict[str, set[str]]) -> list[set[str]]:
         if name not in numbers:
             visit(name)
     return found
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        path.parent.relative_to(TOP).as_posix() for path in sorted(TOP.rglob("__init__.py"))
+        if path.parent != TOP and path.relative_to(TOP).parts[0] != "core"
+    ],
+)  # fmt: skip
+def test_a_room_says_what_its_files_hold(folder: str) -> None:
+    """The core's own list is the next test's."""
+    text = ast.get_docstring(ast.parse((TOP / folder / "__init__.py").read_text())) or ""
+    named = set(re.findall(r"(?:^ *|[,;] )([a-z0-9_]+)(?:\.py|/)?(?=[,: ])", text, re.MULTILINE))
+    files = {path.stem for path in (TOP / folder).glob("*.py")} - {"__init__"}
+    folders = {path.parent.name for path in (TOP / folder).glob("*/__init__.py")}
+    assert sorted((files | folders) - named) == []
 
 
 def listed(text: str) -> set[str]:

@@ -10,6 +10,24 @@
 minirun runs as a child process and its log is followed while it grows. The process that calls this
 (a notebook's kernel) is never moved into a namespace, and never forked: a kernel has threads, and a
 copy of it would have only one of them.
+
+What `run` and `step` need:
+
+    launch, stream      `run`: the container, and its stages in the cell while they happen
+    child               minirun as a child process, and its errors
+    container           a container as an object
+    timeline, drawing   its events, and the two lanes that show themselves
+    devices             what stage 5 changed; namespaces: those of a process
+    stepper, held       `step`, and what holds a run
+    live_run            a child process is held; played_run: a recording
+
+What a notebook shows:
+
+    widgets, mime       buttons and pages: widgets of Jupyter, in whatever form the front end knows
+    table               a small table, as text and as HTML
+    prediction          `predict`
+    labs                `lab`
+    course              `lesson`: a lesson's texts and cells
 """
 
 from minirun.api.container import ContainerHandle as Container  # its name for callers

@@ -6,6 +6,22 @@ cgroup, linux.resources its limits and device rules (runtime-spec, config-linux.
 
 minirun makes them itself, as runc's "cgroupfs" driver does; with --systemd-cgroup it has systemd
 make them, over D-Bus: minirun.cgroups.systemd, imported only then.
+
+    rules         records: device rules, and values for files
+    ruleset       what a list of device rules means; reading: the same, as text
+    resources     linux.resources as files and values; resources_v2: where version 2 differs
+    perdevice     blockIO, hugepageLimits, network, rdma: one value for each device
+    base          the interface, Cgroup
+    v1, v2        the two versions of cgroups
+    devicefilter  the eBPF program of version 2, assembled; bpf: bpf(2) itself
+    systemd       the cgroup as a scope of systemd's
+    delegated     the cgroup of a user without root
+    tree          directories of a cgroup file system: make, write, read, remove
+    hierarchies   which cgroup file systems are mounted, and where a process is in them
+    entrance      the way into a process's cgroup; foreign: one that another runtime made
+    below         the cgroup of a command of `exec`
+    stopping      freeze, kill and clear a cgroup
+    stats, oom    what a cgroup has used; out of memory
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""The command line: a table of commands, each in a module that is imported when it is called."""
+"""The command line: a table of commands, each in a module that is imported when it is called.
+
+runc      runc's commands, to the letter
+docker    docker's commands
+look      what shows and explains
+nvidia    NVIDIA's programs
+care      gc, doctor, teach
+help      help, and --help: help.toml has the texts
+flags     a command line is read; words: the value of one flag
+output    what a command prints on standard output
+"""
 
 from __future__ import annotations
 

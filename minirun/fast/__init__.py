@@ -8,6 +8,8 @@ such file, or it is another interpreter's, or a source has changed, the import i
 
 The file: the length of the index in DIGITS digits; the index (marshal), which is the interpreter's
 version, and name → Entry; the code of each module (marshal).
+
+    launcher    writes the script and the file
 """
 
 from __future__ import annotations

@@ -10,6 +10,9 @@ part with a dot, a colon or a capital, or `localhost`, is a registry; without on
 whose one-word names belong to `library/`; without tag and digest the tag is `latest`. Whether a
 name is spelt right is asked of rootfs_tools.grammar, where one is given to an image; a look-up
 needs no such check.
+
+    store      from a reference to the layers, for `run`
+    workshop   the calls by which minirun reaches rootfs_tools, each imported when it is called
 """
 
 from __future__ import annotations

@@ -2,6 +2,16 @@
 
 config.json says what was asked for; it is shown if the kernel cannot say it (after the container's
 end), and if the two differ.
+
+    document    all of it, key by key, for --json; page: as text
+    processes   init: namespaces, user, capabilities, seccomp
+    mounts      the kernel's list of mounts
+    limits      the cgroup: limits, use, device rules
+    given       the GPUs and devices that the container was given
+    wanted      what config.json asks for, and where the kernel says otherwise
+    past        what the log knows: stages, hooks
+    snapshot    all of that at one moment, for --snapshots and --step
+    gpu         gpu why, gpu diff
 """
 
 from typing import Any

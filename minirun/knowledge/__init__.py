@@ -4,6 +4,12 @@ Every stage, system call, message, note, gate and error number has a Topic: what
 it fails, what to try, the man page, the section of the OCI runtime-spec, and what the real stack
 (runc, libnvidia-container, NVIDIA's hook) does at the same step. The texts are data, in English and
 Korean (minirun.knowledge.texts); nothing is asked of the kernel, so it works on any system.
+
+    texts       the TOML files, en/ and ko/, and their records
+    language    --lang or the locale
+    own         which of minirun's own messages a line is
+    source      every message and warning of minirun; hints: every hint; both read from its source
+    seccomp     the default profile of system calls, in groups
 """
 
 import re

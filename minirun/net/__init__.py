@@ -6,6 +6,9 @@ the kernel. Without it even a program that talks to itself gets "Network is unre
 What the real stack does: runc brings lo up in its init through netlink; engines that want more
 (a bridge, a veth pair) do it from outside, in a hook or before start. So does minirun: with
 `--network none` this is all, and with `--network host` there is no new namespace at all.
+
+    devices      linux.netDevices: interfaces of the host that move into the container
+    interfaces   which links and addresses a network namespace has
 """
 
 import ctypes

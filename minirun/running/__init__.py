@@ -1,4 +1,22 @@
-"""Ring 2: what accompanies a container while it runs: streams, signals, log, clean-up."""
+"""Ring 2: what accompanies a container while it runs: streams, signals, log, clean-up.
+
+reserve         a container's directory and first record
+bundle          a container of a bundle; bundle_run: runc's `run`
+supervise       `run`: from the start to the end; background: with -d
+handover        pid file, console socket and more that an engine hands over
+signals         signals go to the command
+pipes           standard input and output
+output          what the command writes is kept; output_files, output_reader: in which files
+notify          $NOTIFY_SOCKET, as the container has it; readiness: what systemd is told
+lookup          a container by its name; listing: all of a state root
+record_fields   a check of state.json before a command acts on it
+processes       the processes of a container, for `ps ID`
+kept_logs       logs of containers that are gone
+store_use       what containers need of the store
+gc              what killed commands left behind
+force_delete    `delete --force` without a readable record
+visible_json    JSON for a terminal
+"""
 
 from binascii import crc32
 

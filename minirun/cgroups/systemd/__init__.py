@@ -20,6 +20,9 @@ wants that wherever version 2 is all there is. runc asks `busctl --user status` 
 number, which a user namespace hides; here the kernel tells it to the server (bus._connect).
 
 Simplified: scopes only, from systemd 244 on (2019), and no org.systemd.property annotations.
+
+    bus          D-Bus: what is asked of systemd
+    properties   linux.resources as properties of a unit
 """
 
 from __future__ import annotations

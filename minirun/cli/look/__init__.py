@@ -1,1 +1,9 @@
-"""Commands that show and explain: the log, a container, its GPUs, other runtimes, the labs."""
+"""Commands that show and explain: the log, a container, its GPUs, other runtimes, the labs.
+
+timeline    timeline, replay, diff
+inspect     inspect, gpu why, gpu diff
+gpu         gpu list, gpu ps and the other gpu commands
+explain     explain
+observe     observe
+lab         lab
+"""

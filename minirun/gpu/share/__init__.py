@@ -14,6 +14,11 @@ the container's name there.
 Each state root has a table of its own. An exclusive GPU is so in every root that is known, and no
 container has it by another way either (minirun.engines.holders). Where a root was named, it alone
 counts, and beside it what minirun's own root has exclusively.
+
+    count       which GPUs `--gpus count=N` chooses
+    usage       who uses which GPU, now: Figure 1
+    timeslice   the length of a GPU's time slice
+    mps         MPS, through which several containers use one GPU at once
 """
 
 from __future__ import annotations

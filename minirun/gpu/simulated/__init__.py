@@ -7,6 +7,10 @@ and EPERM where it does not. SIMULATED stands in everything that can be read, an
 ever invented. The real stack has nothing of the kind: without a driver it fails.
 
 This module is the warm path: it reads one JSON file. minirun.gpu.simulated.build makes the files.
+
+    spec     MINIRUN_SIM: how many GPUs, which model, which driver
+    files    names and contents of the driver's files; elf: a shared object of 700 bytes
+    build    the files are made, once
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ config.json before stage 1 (minirun.gpu.asked.vendor_request), so stages 3 to 5 
 
 Nodes belong to the groups video and render, so a command that is not root gets those groups too
 (podman's --group-add keep-groups). Not in a user namespace: there they have no number.
+
+    amd, intel, gaudi   what each vendor's driver shows in /sys, and its nodes
 """
 
 from __future__ import annotations

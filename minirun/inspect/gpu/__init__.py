@@ -1,1 +1,7 @@
-"""What a living container has of GPUs: why, and what would change."""
+"""What a living container has of GPUs: why, and what would change.
+
+why         the findings: asked, given, in force, and what does not fit
+observed    nodes, rules and mounts that the container has now
+report      the findings as data and as text
+diff        one request in both modes, legacy and cdi
+"""

@@ -7,6 +7,12 @@ seccomp.json in the container's directory: `exec` installs the same one, and doe
 Without noNewPrivileges the kernel wants CAP_SYS_ADMIN of who installs a filter, so it comes before
 the container's user; with it, as late as can be, so that init's own calls hardly meet the filter.
 A filter with a listener cannot be that late: `start` takes no listener.
+
+    profile     linux.seccomp, read and checked
+    compiler    libseccomp compiles it; seccomp(2) installs it
+    new_calls   calls that are newer than the profile
+    notify      SCMP_ACT_NOTIFY
+    file        --security-opt seccomp=FILE, and minirun's own profile, default.json
 """
 
 from __future__ import annotations

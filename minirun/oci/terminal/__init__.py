@@ -1,1 +1,5 @@
-"""process.terminal: a pseudo-terminal for the command, and the relay to the caller's."""
+"""process.terminal: a pseudo-terminal for the command, and the relay to the caller's.
+
+terminal   init makes it, and sends its other end out
+relay      what goes between it and the caller's terminal
+"""

@@ -1,1 +1,8 @@
-"""A recording as a page of HTML: the document, what its script knows, and the script itself."""
+"""A recording as a page of HTML: the document, what its script knows, and the script itself.
+
+    html        the document
+    page_data   the events, as its script reads them
+    growing     what is added while the run goes on
+
+The script is in the files of JavaScript beside these: page.js begins.
+"""

@@ -1,1 +1,12 @@
-"""The log as text: a row for each event, as lanes, columns or sentences; live or afterwards."""
+"""The log as text: a row for each event, as lanes, columns or sentences; live or afterwards.
+
+event_row   one event as one row
+lanes       rows as a picture of two lanes
+columns     rows in aligned columns
+sentences   rows as sentences, for a screen reader
+paint       rows as the text that goes out, with colours
+live        while the run goes on; viewers: who looks on; pacing: --pace
+played      a recording
+dry_run     --dry-run
+explained   topics of minirun.knowledge
+"""

@@ -7,4 +7,6 @@ host        stage 5's host with a real driver
 warn, skew  what the real one passes over in silence
 ldconfig    the host's ldconfig, run in the container
 kmods       --load-kmods
+main        the command `nvidia-container-cli`
+musl        images of musl, which cannot load the driver's libraries
 """
