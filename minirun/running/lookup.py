@@ -8,7 +8,7 @@ from minirun.core import config as oci_config
 from minirun.core import rings
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError
-from minirun.core.keeping import choices, jsonlite, places, state
+from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping import state_file as records
 from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.settings import Settings
@@ -123,7 +123,7 @@ def choices_of(record: ContainerRecord) -> Choices:
     except TypeError:
         fit = False
     if not fit or not all(isinstance(layer, str) for layer in found.layers):
-        raise records.DamagedRecord(record.directory, choices.KEY, ours=True)
+        raise records.DamagedRecord(record.directory, "choices", ours=True)
     return found
 
 

@@ -20,9 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-KEY = "choices"
-"""The key of the choices in state.json."""
-
 
 class Choices(Record):
     """Sources and privileges of one container."""
