@@ -14,6 +14,7 @@ from minirun import cli
 from minirun.cli.flags import Flag, Flags, HelpAsked
 from minirun.cli.output import write
 from minirun.core.keeping.settings import Settings
+from minirun.show.text import table
 
 with open(os.path.join(os.path.dirname(__file__), "help.toml"), "rb") as file:
     TEXTS: dict[str, Any] = tomllib.load(file)
@@ -39,8 +40,8 @@ def answer(asked: HelpAsked) -> int:
     """Print the help that was asked for; return the exit status."""
     text = usage(type(asked.flags), asked.flags.command)
     columns = os.get_terminal_size(asked.fd).columns if os.isatty(asked.fd) else 0
-    folded = [_folded(line, columns) for line in text.splitlines()] if columns else [text]
-    return write("\n".join(folded).rstrip() + "\n", asked.fd) or asked.status
+    folded = "\n".join(_folded(line, columns) for line in text.splitlines()) if columns else text
+    return write(table.page(folded.splitlines(), fd=asked.fd), asked.fd) or asked.status
 
 
 def _folded(line: str, columns: int) -> str:

@@ -48,7 +48,7 @@ def test_help_on_a_terminal_is_folded_between_words(
     main, worker = pty.openpty()
     termios.tcsetwinsize(worker, (24, columns))
     argv = minirun.argv(*filter(None, (name, "--help")))
-    done = subprocess.Popen(argv, stdout=worker)
+    done = subprocess.Popen(argv, stdout=worker, env=os.environ | {"NO_COLOR": "1"})
     os.close(worker)
     shown = b""
     with contextlib.suppress(OSError):  # EIO: the end

@@ -30,7 +30,7 @@ from minirun.core.keeping.settings import Settings
 from minirun.engines import journal
 from minirun.knowledge import AROUND, ENGLISH, HINT, Topic, language
 from minirun.show.log import recorded
-from minirun.show.text import event_row, explained, paint
+from minirun.show.text import event_row, explained, paint, table
 
 _WIDEST = 100
 _MOST_BYTES = 1 << 20
@@ -101,7 +101,7 @@ def _show(
     if first:
         lines = [*event_row.wrap(first, width, ""), "", *lines]
     unicode = paint.speaks_unicode() or tongue != ENGLISH
-    return write("".join(f"{event_row.clean(line, unicode)}\n" for line in lines)) or status
+    return write(table.page(lines, unicode=unicode)) or status
 
 
 def _is_piped() -> bool:

@@ -20,7 +20,7 @@ from minirun.core.config import environment_of
 from minirun.core.container import Container
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping.settings import Settings
-from minirun.core.keeping.visible import clean, say
+from minirun.core.keeping.visible import say
 from minirun.core.rootfs.inroot import Root
 from minirun.engines import roots
 from minirun.gpu.asked import drivers
@@ -36,7 +36,7 @@ from minirun.inspect.given import saved_edits
 from minirun.inspect.gpu import diff, report
 from minirun.running import lookup
 from minirun.show.log import find
-from minirun.show.text import paint
+from minirun.show.text import paint, table
 
 _WIDEST = 120
 _MOST = 6
@@ -77,15 +77,14 @@ def main_inspect(args: list[str], settings: Settings) -> int:
         flags.refuse()
     container = _load(settings, flags.args[0])
     if flags.devices:
-        lines = _rules(container)
-    elif flags.json:
+        return show(_rules(container))
+    if flags.json:
         return write(json.dumps(anatomy(container), indent=2) + "\n")
-    else:
-        found = anatomy(container)
-        rules = _rules(container) if found["deviceRules"] is not None else []
-        width = min(shutil.get_terminal_size().columns, _WIDEST)
-        lines = page.lines(found, rules, width, unicode=paint.speaks_unicode())
-    return write("".join(f"{line}\n" for line in lines))
+    found = anatomy(container)
+    rules = _rules(container) if found["deviceRules"] is not None else []
+    width, unicode = min(shutil.get_terminal_size().columns, _WIDEST), paint.speaks_unicode()
+    lines = page.lines(found, rules, width, unicode=unicode)
+    return write(table.page(lines, unicode=unicode))
 
 
 def _load(settings: Settings, name: str) -> Container:
@@ -107,7 +106,7 @@ def _rules(container: Container) -> list[str]:
     Raises MinirunError, OSError.
     """
     rules = cgroup_of(container).effective_device_rules()
-    return [clean(line) for line in listing(rules, device_names(container))]
+    return listing(rules, device_names(container))
 
 
 def main_why(args: list[str], settings: Settings) -> int:
@@ -123,7 +122,7 @@ def main_why(args: list[str], settings: Settings) -> int:
     if flags.json:
         document = report.document(found, saved_edits(container.record))
         return write(json.dumps(document, indent=2) + "\n")
-    return show(report.lines(found))
+    return write(table.page(report.lines(found)))
 
 
 def main_diff(args: list[str], settings: Settings) -> int:
@@ -143,7 +142,7 @@ def main_diff(args: list[str], settings: Settings) -> int:
     most = sys.maxsize if flags.all else _MOST
     driver = f"driver {found.driver}{' (SIMULATED: there is no driver)' if found.simulated else ''}"
     title = f"{' '.join([*flags.args, flags.gpus]).strip()}: {driver}"
-    return show([title, "", *diff.text(rows, old, new, most)])
+    return write(table.page([title, "", *diff.text(rows, old, new, most)]))
 
 
 def _both(

@@ -1,9 +1,9 @@
-"""Rows as a table: drawn by rich on a terminal; anywhere else as plain aligned columns, whole.
+"""Tables and pages: drawn by rich on a terminal; anywhere else plain, in aligned columns, whole.
 
-Engines and scripts read these tables (`list` is runc's, `ps` is docker's) and wait for them, so for
-them there is no colour, and no rich, which takes longer to import (0.1 s) than the command runs.
+Engines and scripts read them (`list` is runc's, `ps` is docker's) and wait for them, so for them
+there is no colour, and no rich, which takes longer to import (0.1 s) than the command runs.
 
-What stands in a cell may have been chosen by a container: it is cleaned, and it is no markup.
+What stands in them may have been chosen by a container: it is cleaned, and it is no markup.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def text(
     from rich.table import Table
     from rich.text import Text
 
-    console, unicode = _terminal()
+    console, unicode = _terminal(), paint.speaks_unicode()
     cells = [[clean(cell, unicode) for cell in row] for row in rows]
     table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), show_header=heads)
     first, needed = int(heads), indent - gap
@@ -81,22 +81,37 @@ def title(words: str) -> str:
         return f"{clean(words)}\n"
     from rich.text import Text
 
-    console, unicode = _terminal()
-    return _printed(console, Text(clean(words, unicode), "bold"))
+    return _printed(_terminal(), Text(clean(words, paint.speaks_unicode()), "bold"))
 
 
-def _terminal() -> tuple[Console, bool]:
-    """Return rich's console of standard output; and True if it speaks Unicode."""
+def page(lines: Sequence[str], *, unicode: bool = True, fd: int = 1) -> str:
+    """Return lines as text for standard output (or `fd`), made printable.
+
+    On a terminal a line is bold that stands above an indented one: it is a title.
+    """
+    shown = [clean(line, unicode) for line in lines]
+    if os.isatty(fd):
+        from rich.text import Text
+
+        below = [line.startswith(" ") for line in shown[1:]]
+        titles = [
+            Text(line, "bold" if is_title and line[:1] != " " else "")
+            for line, is_title in zip(shown, [*below, False], strict=True)
+        ]
+        return _printed(_terminal(fd), Text("\n").join(titles))
+    return "".join(f"{line}\n" for line in shown)
+
+
+def _terminal(fd: int = 1) -> Console:
     from rich.console import Console
 
-    console = Console(
-        color_system="auto" if paint.has_colours(1) else None, width=paint.width(1),
-        height=25, markup=False, emoji=False, highlight=False,
+    return Console(
+        stderr=fd == 2, color_system="auto" if paint.has_colours(fd) else None,
+        width=paint.width(fd), height=25, markup=False, emoji=False, highlight=False,
     )  # fmt: skip
-    return console, paint.speaks_unicode()
 
 
 def _printed(console: Console, drawn: RenderableType) -> str:
     with console.capture() as capture:
-        console.print(drawn)
+        console.print(drawn, soft_wrap=True)
     return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())

@@ -38,16 +38,17 @@ import sys
 from minirun.show.text import table
 rows = [("ID", "STATE", "SAYS"), ("a" * 30, "ok", "[red]many[/red] \\x1b[2J words :smile: " * 3)]
 sys.stdout.write(table.title("[b]title") + table.text(rows, indent=2))
+if sys.argv[1:]: sys.stdout.write(table.page(["Usage: x", "", "Flags:", "  -a  [i]all", "end"]))
 sys.stdout.flush()
 print("rich" in sys.modules, file=sys.stderr)
 """
 
 
-def drawn(columns: int, **env: str) -> str:
+def drawn(columns: int, *args: str, **env: str) -> str:
     """What the program prints on a terminal of so many columns."""
     main, worker = os.openpty()
     termios.tcsetwinsize(worker, (24, columns))
-    argv = [sys.executable, "-c", TABLE]
+    argv = [sys.executable, "-c", TABLE, *args]
     with subprocess.Popen(argv, stdout=worker, stderr=subprocess.DEVNULL, env=os.environ | env):
         os.close(worker)
         shown = b""
@@ -90,3 +91,8 @@ def test_a_table_that_has_no_room_keeps_its_rows_whole() -> None:
 def test_who_gets_no_colours(env: dict[str, str]) -> None:
     assert "\x1b" not in drawn(80, **env)
     assert "\x1b[32mok" in drawn(80, LC_ALL="C.UTF-8", TERM="xterm", NO_COLOR="")
+
+
+def test_titles_of_a_page() -> None:
+    shown = drawn(80, "page", LC_ALL="C.UTF-8", TERM="xterm", NO_COLOR="")
+    assert shown.endswith("\nUsage: x\n\n\x1b[1mFlags:\x1b[0m\n  -a  [i]all\nend\n")
