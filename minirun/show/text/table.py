@@ -53,7 +53,7 @@ def text(
     On a terminal a cell that does not fit is broken at blanks. A column without blanks, as of ids,
     stays whole, to be copied: where even that has no room, each row stays one line.
     """
-    if not os.isatty(1):
+    if not (rows and os.isatty(1)):
         return "".join(f"{' ' * indent}{line}\n" for line in aligned(rows, gap, unicode=unicode))
     from rich.padding import Padding
     from rich.table import Table
