@@ -71,11 +71,11 @@ def request_sources(record: ContainerRecord, config: Config, cdi: list[str]) -> 
     how, managed = mode(config, cdi), record.managed
     env = config.environment.get(_VISIBLE, "")
     void = not env or "void" in [word.strip() for word in env.split(",")]
-    devices = cdi
+    kind = vendors.KINDS.get(config.choices.gpu_driver, "nvidia.com/gpu")
+    is_flag = bool(record.gpus) or config.choices.gpus is not None
+    devices = [name for name in cdi if not (is_flag and name.startswith(f"{kind}="))]
     if record.gpus:
         found.append(RequestSource("command line", f"--gpus {record.gpus}"))
-        kind = vendors.KINDS.get(config.choices.gpu_driver, "nvidia.com/gpu")
-        devices = [name for name in devices if not name.startswith(f"{kind}=")]
     elif managed and how in ("legacy", "hook"):
         found.append(RequestSource("command line", f"-e {_VISIBLE}={env}"))
     elif how in ("legacy", "hook"):

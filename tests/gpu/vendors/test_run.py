@@ -203,6 +203,19 @@ def test_who_asked_for_a_bundles_gpus(
     assert [gpu["index"] for gpu in found["given"]["gpus"]] == [what[-1]]
 
 
+@pytest.mark.parametrize(
+    ("flags", "what"),
+    [(("--gpus", "1"), "--gpus 1"), (("-e", "AMD_VISIBLE_DEVICES=1"), "-e AMD_VISIBLE_DEVICES=1")],
+)
+def test_who_asked_for_the_gpus_of_a_run(
+    minirun: Program, amd: tuple[str, ...], flags: tuple[str, ...], what: str
+) -> None:
+    minirun("run", "-d", "--name", "w", *flags, *amd, "busybox", "sleep", "60")
+    found = json.loads(minirun("gpu", "why", "--json", "w").stdout)
+    assert [(row["by"], row["what"]) for row in found["asked"]] == [("command line", what)]
+    assert [gpu["index"] for gpu in found["given"]["gpus"]] == ["1"]
+
+
 def test_gaudi_in_the_environment_of_a_bundle(
     minirun: Program, tmp_path: Path, layer: Path
 ) -> None:
