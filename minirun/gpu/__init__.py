@@ -4,7 +4,7 @@ asked       which GPUs a container asks for: request, select, drivers, variables
 inject      stage 5's work, from arguments to edits that are put in: begin here
 inventory   the records of what a host has
 edits       all that is done in a container, as one record; steps: its parts
-apply       Edits → the container, or all as it was before
+apply       Edits → the container, or all as it was before; target: that container, from inside
 owner       the user that owns the files of a container with a user namespace
 driverroot  the folder that the driver's files come from; trusted: which folder that may be
 nvidia      a folder for each program of NVIDIA's stack; vendors: AMD, Intel, Gaudi

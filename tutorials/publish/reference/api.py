@@ -27,9 +27,14 @@ the same as this page.
 """
 
 
+FILES = "What `run` and `step` need:"
+"""What follows in the package's docstring is for readers of its source."""
+
+
 def text() -> str:
     """Return the page."""
-    parts = [HEAD, inspect.cleandoc(api.__doc__ or "").partition("\n\n")[2]]
+    about, _, _files = inspect.cleandoc(api.__doc__ or "").partition("\n\n")[2].partition(FILES)
+    parts = [HEAD, about]
     for name in sorted(api.__all__, key=lambda name: (inspect.isclass(getattr(api, name)), name)):
         parts += _of_class(name) if inspect.isclass(getattr(api, name)) else _of_function(name)
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
