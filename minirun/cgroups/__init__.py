@@ -35,6 +35,10 @@ from minirun.cgroups.base import checked_path
 from minirun.cgroups.rules import container_rules
 from minirun.core import events
 from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.lazy import lazy
+
+with lazy:
+    from minirun.cgroups import delegated, systemd, v1, v2
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,8 +74,6 @@ def open_for(container: Container) -> Cgroup:
     if record.systemd_cgroup:
         return open_scope(path, version, of_user=container.unprivileged)
     if container.unprivileged and version != "v1" and settings.rootless != "false":
-        from minirun.cgroups import delegated
-
         return delegated.open_cgroup(path, named=bool(container.config.cgroups_path))
     return open_cgroup(path, version)
 
@@ -150,9 +152,7 @@ def open_cgroup(path: str, version: str = "auto") -> Cgroup:
     if version == "auto":
         version = "v1" if any("devices" in h.names for h in ones) or not two else "v2"
     if version == "v1" and ones:
-        from minirun.cgroups.v1 import CgroupV1
-
-        return CgroupV1(path, mounted)
+        return v1.CgroupV1(path, mounted)
     if version == "v2" and two:
         return _v2(path, two)
     raise MinirunError(
@@ -166,8 +166,6 @@ def open_scope(cgroups_path: str, version: str, *, of_user: bool = False) -> Cgr
 
     `of_user`: a scope of the caller's own manager, on version 2. Raises ConfigError, MinirunError.
     """
-    from minirun.cgroups import systemd
-
     path, slice_name, scope = systemd.locate(cgroups_path, of_user=of_user)
     plain = open_cgroup(path, "v2" if of_user else version).record()
     if of_user:
@@ -181,21 +179,13 @@ def from_record(record: CgroupRecord, init: ProcessIdentity | None = None) -> Cg
     `init` is the identity of the container's init: without a cgroup, it leads to the processes.
     """
     if record.get("scope"):
-        from minirun.cgroups import systemd
-
         return systemd.from_record(record)
     if record.get("rootless"):
-        from minirun.cgroups import delegated
-
         return delegated.from_record(record, init)
     if record["version"] == 2:
         return _v2(record["path"], record["dirs"][""].removesuffix(record["path"]))
-    from minirun.cgroups.v1 import CgroupV1
-
-    return CgroupV1(record["path"], hierarchies.mounted(), record["dirs"])
+    return v1.CgroupV1(record["path"], hierarchies.mounted(), record["dirs"])
 
 
 def _v2(path: str, mount: str) -> Cgroup:
-    from minirun.cgroups.v2 import CgroupV2
-
-    return CgroupV2(path, mount)
+    return v2.CgroupV2(path, mount)

@@ -21,6 +21,10 @@ from __future__ import annotations
 from minirun.cgroups.rules import PER_DEVICE, Setting
 from minirun.core.errors import ConfigError
 from minirun.core.keeping.record import Record
+from minirun.core.lazy import lazy
+
+with lazy:
+    from minirun.cgroups import perdevice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,8 +99,6 @@ def per_device(resources: dict[str, Any], version: int) -> list[Setting]:
     """Return the settings of the sections that name devices. Raises ConfigError."""
     if not any(map(resources.get, PER_DEVICE)):
         return []
-    from minirun.cgroups import perdevice
-
     return perdevice.settings(resources, version)
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from minirun.cgroups.resources import LIMITS, or_max, per_device, setting, values
 from minirun.cgroups.rules import Setting
 from minirun.core.errors import ConfigError
+from minirun.core.lazy import lazy
+
+with lazy:
+    import math
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,14 +62,12 @@ def weight(shares: int) -> int:
     The curve through (2, 1), (1024, 100) and (262144, 10000) of runc 1.3.2 and crun 1.23; before,
     both drew a straight line, which made 39 of the default.
     """
-    from math import ceil, log2
-
     if shares <= 2:
         return 1
     if shares >= 262144:
         return 10000
-    power = log2(shares)
-    return ceil(10 ** ((power * power + 125 * power) / 612 - 7 / 34))
+    power = math.log2(shares)
+    return math.ceil(10 ** ((power * power + 125 * power) / 612 - 7 / 34))
 
 
 def _unified(files: dict[str, Any]) -> list[Setting]:

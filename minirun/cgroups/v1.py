@@ -16,6 +16,10 @@ import os
 from minirun.cgroups import ruleset, tree
 from minirun.cgroups.base import Cgroup, ContainerMounts, apply, version_1_mounts
 from minirun.core.errors import ConfigError, MinirunError, StateError
+from minirun.core.lazy import lazy
+
+with lazy:
+    from minirun.cgroups import resources as oci
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,8 +122,6 @@ class CgroupV1(Cgroup):
         """Write each limit to its file."""
         if not resources.keys() - {"devices"}:
             return
-        from minirun.cgroups import resources as oci
-
         settings = oci.for_v1(resources)
         for setting in settings:
             name = "cpuset" if setting.file.startswith("cpuset.") else setting.controller

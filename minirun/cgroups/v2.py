@@ -17,6 +17,10 @@ import os
 from minirun.cgroups import bpf, devicefilter, hierarchies, ruleset, tree
 from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, apply
 from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.lazy import lazy
+
+with lazy:
+    from minirun.cgroups import resources_v2 as oci
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,8 +95,6 @@ class CgroupV2(Cgroup):
         """Write each limit to its file, after handing down the controller it needs."""
         if not resources.keys() - {"devices"}:
             return
-        from minirun.cgroups import resources_v2 as oci
-
         settings = oci.for_v2(resources)
         oci.check_usage(resources, self._dir)
         for setting in settings:

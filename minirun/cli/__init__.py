@@ -22,6 +22,14 @@ from minirun.core.keeping import jsonlite, state
 from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.places import CONTAINERS, ROOT, STORE
 from minirun.core.keeping.settings import LANGUAGES, Settings, unprivileged
+from minirun.core.lazy import lazy
+
+with lazy:
+    import difflib
+    import traceback
+
+    from minirun.cli.runc import state as state_command
+    from minirun.engines import rootless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,13 +114,13 @@ def main(argv: list[str] | None = None) -> int:
         try:
             options = GlobalFlags(words)
             if options.version:
-                return int(part("minirun.cli.runc.state", "version")())
+                return int(state_command.version())
             if not options.args:
                 raise HelpAsked(options)
             settings = _settings(options)
             return _dispatch(options.args[0], options.args[1:], settings)
         except HelpAsked as asked:
-            return int(part("minirun.cli.help", "answer")(asked))
+            return int(part(COMMANDS["help"], "answer")(asked))
     except MinirunError as error:
         return report(error, settings)
     except OSError as error:
@@ -136,9 +144,7 @@ def _called_as() -> list[str]:
 
 def _dispatch(name: str, args: list[str], settings: Settings) -> int:
     if name not in COMMANDS:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, COMMANDS, n=2)
+        near = difflib.get_close_matches(name, COMMANDS, n=2)
         hint = f"did you mean {' or '.join(near)}?" if near else "see 'minirun --help'"
         raise UsageError(f"unknown command {name!r}", hint, status=_UNKNOWN)
     try:
@@ -182,7 +188,7 @@ def entry_of(name: str, table: dict[str, str]) -> Callable[[list[str], Settings]
 
 def part(module: str, name: str) -> Any:
     """Return what a module has by that name; import it now: few command lines do."""
-    return getattr(__import__(module, fromlist=[name]), name)
+    return getattr(lazy.load(module), name)
 
 
 def _settings(flags: GlobalFlags) -> Settings:
@@ -190,7 +196,7 @@ def _settings(flags: GlobalFlags) -> Settings:
     root = flags.root or os.environ.get("MINIRUN_ROOT") or (store and f"{store}/{CONTAINERS}")
     if not (store and root):
         is_root = sys.platform != "linux" or not unprivileged()
-        usual = (STORE, ROOT) if is_root else part("minirun.engines.rootless", "places")()
+        usual = (STORE, ROOT) if is_root else rootless.places()
         store, root = store or usual[0], root or usual[1]
     flags.check("cgroup", "auto", "v1", "v2")
     flags.check("log_format", "text", "json")
@@ -231,8 +237,6 @@ def _absolute(path: str) -> str:
 def report(error: MinirunError, settings: Settings) -> int:
     """Print an error as one line, append it to --log, and return the exit status."""
     if settings.debug:
-        import traceback
-
         traceback.print_exception(error)
     line = f"minirun: {error.line()}\n"
     try:

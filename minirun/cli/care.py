@@ -22,12 +22,19 @@ from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.keeping.state_file import ForeignDirectory
 from minirun.core.keeping.visible import say, warn
+from minirun.core.lazy import lazy
 from minirun.doctor.attempts import AbilityReport, examine, sweep
 from minirun.doctor.rootless import for_user
 from minirun.doctor.table import ABILITIES, EITHER
 from minirun.image import workshop
 from minirun.running import gc as orphans
 from minirun.show.text import table
+
+with lazy:
+    from minirun.teach.oracle import (
+        report,  # 50 ms
+        witness,  # 50 ms
+    )
 
 STAGES = (
     "this machine",
@@ -165,8 +172,6 @@ def _oracle(args: list[str], settings: Settings) -> int:
     if not flags.args:
         hint = "minirun teach oracle -- run --rm busybox true"
         raise UsageError("teach oracle needs a command of minirun's", hint, 1)
-    from minirun.teach.oracle import report, witness  # 50 ms
-
     with tempfile.TemporaryFile() as file:  # without a name, so that a killed oracle leaves none
         output = Path(f"/proc/{os.getpid()}/fd/{file.fileno()}")
         command = _command(settings, flags.args)

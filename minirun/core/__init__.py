@@ -26,6 +26,7 @@ The container, and what is known of it.
     container             a container while a command works on it; the points of its extras
     extras                what this container needs beyond the core: the table to the rings
     rings                 the functions of the rings that the core calls for each container
+    lazy                  a module's name now, the module at its first use
     cgroup                what the stages ask of a cgroup
     endings               the later life: start, kill, delete
 

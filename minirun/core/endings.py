@@ -17,6 +17,11 @@ from minirun.core.errors import SIGNALLED, CommandError, MinirunError, StateErro
 from minirun.core.handshake import Channel
 from minirun.core.keeping import directories, state
 from minirun.core.keeping.visible import warn
+from minirun.core.lazy import lazy
+
+with lazy:
+    from minirun.core import hooks
+    from minirun.core.process import command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,8 +67,6 @@ def start(
 
 def _poststart(container: Container, rows: list[dict[str, Any]]) -> None:
     """Run the poststart hooks. Raises HookError, and the container is gone then."""
-    from minirun.core import hooks
-
     document = container.oci_state(state.RUNNING)
     try:
         hooks.run_all(rows, "poststart", document, container.config.bundle)
@@ -77,8 +80,6 @@ def _start_failure(answer: bytes) -> MinirunError:
     path, nul, number = answer.partition(b"\0")
     if not nul:
         return handshake.error_from(answer.decode(errors="replace"))
-    from minirun.core.process import command
-
     target, code = path.decode(errors="surrogateescape"), int.from_bytes(number, "little")
     error: CommandError = command.refusal(code, target)
     events.emit("note", "execve failed", {"path": target, "errno": code}, ret=-1)
@@ -200,8 +201,6 @@ def _poststop(container: Container) -> None:
     rows = container.config.hooks("poststop")
     if not rows or not container.record.init or not container.claim_poststop():
         return
-    from minirun.core import hooks
-
     bundle, document = container.config.bundle, container.oci_state(state.STOPPED)
     cwd = bundle if os.path.isdir(bundle) else "/"  # the engine may have removed it by now
     for index, hook in enumerate(rows):

@@ -33,6 +33,10 @@ from minirun.core import events
 from minirun.core.errors import MinirunError
 from minirun.core.keeping import jsonlite, places
 from minirun.core.keeping.record import Record
+from minirun.core.lazy import lazy
+
+with lazy:
+    from minirun.core.kernel import files  # `start` needs none of it, nor ctypes
 
 
 class Message:
@@ -169,8 +173,6 @@ class Ends:
 
 def make_fifos(directory: str) -> None:
     """Make the three named FIFOs. Raises OSError."""
-    from minirun.core.kernel import files  # `start` needs none of it, nor ctypes
-
     for name, why in (
         (places.FROM_INIT, "init asks the runtime through this FIFO to run the prestart hooks"),
         (places.FROM_RUNTIME, "and gets its answer through this one"),

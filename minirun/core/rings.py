@@ -5,6 +5,8 @@ What only some containers need is in minirun.core.extras.
 
 from __future__ import annotations
 
+from minirun.core.lazy import lazy
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -33,4 +35,4 @@ def function(name: str) -> Any:
 def imported(path: str) -> Any:
     """Return what a path such as minirun.cgroups.make names; its module is imported now."""
     module, _, name = path.rpartition(".")
-    return getattr(__import__(module, fromlist=[name]), name)
+    return getattr(lazy.load(module), name)

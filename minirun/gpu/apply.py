@@ -25,6 +25,7 @@ import stat
 from minirun.core import events
 from minirun.core.errors import GPUError
 from minirun.core.kernel import mountinfo, mounts, namespaces
+from minirun.core.lazy import lazy
 from minirun.core.rootfs.inroot import MOST_LINKS, Root
 from minirun.core.rootfs.operations import Symlink, WriteFile
 from minirun.core.rootfs.own_root import OwnRoot
@@ -32,6 +33,9 @@ from minirun.gpu.driverroot import link_target
 from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.steps import Place
 from minirun.gpu.target import Target
+
+with lazy:
+    from minirun.gpu import owner  # for user namespaces alone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,8 +62,6 @@ def apply(
     Raises MinirunError, OSError; the container is as it was before then.
     """
     if target.owner != (0, 0):
-        from minirun.gpu import owner  # for user namespaces alone
-
         owner.make_files_as(*target.owner)
     if target.ldconfig >= 0:
         ldconfig.check(target.root)
@@ -101,8 +103,6 @@ def enter(pid: int) -> tuple[int, int]:
     """
     found = (0, 0)
     if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:
-        from minirun.gpu import owner  # as above
-
         found = owner.enter(pid)
     why = "the container's mounts, before pivot_root: both trees can be seen"
     namespaces.enter(f"/proc/{pid}/ns/mnt", namespaces.CLONE_NEWNS, why=why)

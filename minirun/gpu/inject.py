@@ -13,6 +13,7 @@ from minirun.core import events, rings
 from minirun.core.config import Config, environment_of
 from minirun.core.container import Container
 from minirun.core.keeping import places, visible
+from minirun.core.lazy import lazy
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.own_root import OwnRoot
 from minirun.gpu import apply, share, simulated
@@ -21,6 +22,9 @@ from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia import hook
 from minirun.gpu.nvidia.cli import ldconfig, musl, planner
 from minirun.gpu.target import Target
+
+with lazy:
+    from minirun.gpu.nvidia.cli import host  # only for a real driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,8 +93,6 @@ def _find_host(container: Container, request: NvidiaRequest) -> Inventory:
     config, store = container.config, container.settings.store
     if is_simulated(config):
         return simulated.inventory(store, _simulation(config))
-    from minirun.gpu.nvidia.cli import host  # only for a real driver
-
     options = hook.settings(config.choices).options
     return host.find(options, request, config.choices)
 

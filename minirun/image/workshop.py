@@ -6,6 +6,8 @@ minirun reads the store's record: minirun.image.store.
 
 from __future__ import annotations
 
+from minirun.core.lazy import lazy
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -25,4 +27,4 @@ files beside its image's."""
 def call(name: str) -> Any:
     """Return the function of that name in CALLS. Raises ImportError."""
     module, _, function = CALLS[name].rpartition(".")
-    return getattr(__import__(module, fromlist=[function]), function)
+    return getattr(lazy.load(module), function)

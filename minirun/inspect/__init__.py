@@ -21,12 +21,16 @@ from minirun.cgroups.rules import DeviceRule
 from minirun.core.container import Container
 from minirun.core.errors import StateError
 from minirun.core.keeping import state
+from minirun.core.lazy import lazy
 from minirun.image import workshop
 from minirun.image.store import LayerOrigin
 from minirun.inspect import limits, mounts, past, processes
 from minirun.inspect import wanted as asked
 from minirun.inspect.document import Anatomy
 from minirun.inspect.given import device_names, saved_edits
+
+with lazy:
+    from minirun.net import interfaces  # pyroute2 takes 130 ms to import
 
 
 def anatomy(container: Container) -> Anatomy:
@@ -103,8 +107,6 @@ def _others(container: Container) -> dict[str, int]:
 
 
 def _interfaces(pid: int) -> list[dict[str, Any]]:
-    from minirun.net import interfaces  # pyroute2 takes 130 ms to import
-
     return [row._asdict() for row in interfaces.interfaces(pid)]
 
 

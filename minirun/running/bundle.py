@@ -18,12 +18,16 @@ from minirun.core.keeping.choices import DEFAULTS, Choices
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean, warn
+from minirun.core.lazy import lazy
 from minirun.engines import other_hook
 from minirun.engines.origin import origin
 from minirun.gpu.asked import variables
 from minirun.oci.exec import sealed
 from minirun.running import handover, notify, signals
 from minirun.running.reserve import first_record, reserve
+
+with lazy:
+    from minirun.gpu.asked import vendor_request  # 15 ms, for GPUs that are not NVIDIA's
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,8 +69,6 @@ class BundleOptions(Record):
             config.choices = config.choices._replace(gpu_hook=True)
         if config.choices.gpu_driver not in variables.OTHER_VENDORS:
             return config, None
-        from minirun.gpu.asked import vendor_request  # 15 ms, for GPUs that are not NVIDIA's
-
         gpus = vendor_request.of_bundle(config)
         if gpus:
             gpus.put_into(config.raw, ())

@@ -15,7 +15,11 @@ from minirun.core.errors import StateError
 from minirun.core.keeping import places, state
 from minirun.core.keeping import state_file as records
 from minirun.core.keeping.settings import Settings
+from minirun.core.lazy import lazy
 from minirun.running import lookup
+
+with lazy:
+    from minirun.core.rootfs import tree  # ctypes: 3 ms, and few find any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,10 +76,8 @@ def abandoned(root: str) -> Iterator[str]:
 def remove_abandoned(root: str) -> list[str]:
     """Remove all that is abandoned; return its names. Raises OSError."""
     found = list(abandoned(root))
-    if found:
-        from minirun.core.rootfs.tree import remove_tree  # ctypes: 3 ms, and few find any
     for name in found:
-        remove_tree(f"{root}/{name}")
+        tree.remove_tree(f"{root}/{name}")
     return found
 
 

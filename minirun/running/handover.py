@@ -6,6 +6,10 @@
 import os
 
 from minirun.core.errors import UsageError
+from minirun.core.lazy import lazy
+
+with lazy:
+    from minirun.oci import descriptors
 
 
 def preserved(text: str) -> int:
@@ -68,8 +72,6 @@ def send_pidfd(path: str, pidfd: int) -> None:
 
     unix(7). A pidfd stays that process's, while its number may become another's.
     """
-    from minirun.oci import descriptors
-
     socket = descriptors.stream()
     try:
         descriptors.connect(socket, path)
@@ -80,8 +82,6 @@ def send_pidfd(path: str, pidfd: int) -> None:
 
 def connect_console(path: str) -> int:
     """Connect to a socket, such as a console's, and return its descriptor. Raises OSError."""
-    from minirun.oci import descriptors
-
     socket = descriptors.stream()
     descriptors.connect(socket, path)
     return socket.detach()

@@ -9,6 +9,10 @@ from minirun.core.keeping import state
 from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.state_file import DamagedRecord
 from minirun.core.keeping.visible import warn
+from minirun.core.lazy import lazy
+
+with lazy:
+    import pwd
 
 
 def records(root: str) -> list[ContainerRecord]:
@@ -49,8 +53,6 @@ def owner(directory: str) -> str:
 
     Empty if the container has gone meanwhile.
     """
-    import pwd
-
     try:
         uid = os.stat(directory).st_uid
     except FileNotFoundError:

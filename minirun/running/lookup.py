@@ -13,7 +13,11 @@ from minirun.core.keeping import state_file as records
 from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
+from minirun.core.lazy import lazy
 from minirun.running import own_cgroup
+
+with lazy:
+    from minirun.cgroups import hierarchies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,8 +110,6 @@ def _is_cgroup(place: str) -> bool:
     """Return True if a path lies in a mounted cgroup file system."""
     if place.startswith(_CGROUPS):
         return True
-    from minirun.cgroups import hierarchies
-
     return any(place.startswith(f"{each.path}/") for each in hierarchies.mounted())
 
 

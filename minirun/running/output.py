@@ -9,7 +9,14 @@ from minirun.core.container import Console, Container
 from minirun.core.errors import from_os
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
+from minirun.core.lazy import lazy
 from minirun.running import pipes
+
+with lazy:
+    import socket
+
+    from minirun.oci.terminal import relay, terminal
+    from minirun.running import output_files  # what --rm has shown is not kept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,10 +92,6 @@ class Streams:
 
     def _prepare_terminal(self) -> None:
         """Make the socket that init sends its terminal's master end through."""
-        import socket
-
-        from minirun.oci.terminal import relay, terminal
-
         self.terminal, self.relays = terminal, relay
         self.ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.console = Console(socket=theirs.detach())
@@ -133,8 +136,6 @@ class Streams:
         """Return what keeps the output; None if nothing is to be kept, or can be."""
         if not self.log:
             return None
-        from minirun.running import output_files  # what --rm has shown is not kept
-
         try:
             return output_files.OutputLog(self.directory, self.log.max_size, self.log.max_file)
         except OSError as error:  # the command runs by now: it is looked after all the same

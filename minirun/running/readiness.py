@@ -10,8 +10,13 @@ import select
 
 from minirun.core.keeping import places
 from minirun.core.keeping.visible import warn
+from minirun.core.lazy import lazy
 from minirun.oci import descriptors
 from minirun.running.notify import NAME, manager
+
+with lazy:
+    import _signal  # what the module signal is made of
+    import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,8 +75,6 @@ def relay_aside(ours: socket, pidfd: int, main: int) -> Callable[[], None]:
     It is to be called when init has ended, and before a process is cloned: the copy of one of two
     threads may wait for ever for the interpreter's lock (minirun.core.kernel.libc).
     """
-    import _signal  # what the module signal is made of
-    import threading
 
     def act() -> None:
         _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())

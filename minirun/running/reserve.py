@@ -12,9 +12,14 @@ from minirun.core.errors import ConfigError, StateError
 from minirun.core.keeping import directories, jsonlite, places, state
 from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.settings import Settings, unprivileged
+from minirun.core.lazy import lazy
 from minirun.core.rootfs import mount_entry
 from minirun.core.rootfs.tree import remove_tree
 from minirun.running import own_cgroup
+
+with lazy:
+    from minirun.engines import rootless_config as without_root
+    from minirun.engines import roots  # an engine has a root of its own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +38,6 @@ def reserve(settings: Settings, config: Config, record: ContainerRecord) -> Cont
     container = Container(settings, config, record)
     cgroup_of(container).directories()  # a wrong path is refused before anything is made
     if settings.root != f"{settings.store}/{places.CONTAINERS}":
-        from minirun.engines import roots  # an engine has a root of its own
-
         roots.remember(settings)
     descriptors.need(_TO_CLEAN_UP)
     path = directories.make(settings.root)
@@ -58,8 +61,6 @@ def first_record(settings: Settings, container_id: str, config: Config) -> Conta
     state.check_id(container_id)
     groups_denied = False
     if unprivileged():
-        from minirun.engines import rootless_config as without_root
-
         without_root.check_home(settings.root)
         without_root.check_root(settings.root)
         groups_denied = without_root.check(config)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import hashlib
-import importlib
 import io
 import lzma
 import sys
@@ -17,6 +16,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from minirun.core.errors import ImageError
+from minirun.core.lazy import lazy
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -139,7 +139,7 @@ def _too_much(kind: str) -> ImageError:
 def _zstd() -> Any:
     """Return compression.zstd of Python 3.14, or its backport. Raises ImportError."""
     name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
-    return importlib.import_module(name)
+    return lazy.load(name)
 
 
 def decompressed(archive: io.BufferedReader[Any]) -> io.BufferedIOBase:

@@ -20,6 +20,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from minirun.core.lazy import lazy
+
+with lazy:
+    import fcntl  # Unix alone, and this file is imported anywhere
+
 _PREFIX = "minirun-lesson-"
 _LOOP = """
 leave() {
@@ -126,8 +131,6 @@ def _sweep(folder: Path) -> None:
 
 def _lock(folder: int) -> None:
     """Hold a folder until its descriptor is closed. Raises BlockingIOError if another does."""
-    import fcntl  # Unix alone, and this file is imported anywhere
-
     fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 

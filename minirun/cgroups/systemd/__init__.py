@@ -41,6 +41,10 @@ from minirun.cgroups.v2 import PROGRAM_NAME, CgroupV2
 from minirun.core import events
 from minirun.core.errors import ConfigError, MinirunError, StateError
 from minirun.core.kernel import files, namespaces, process
+from minirun.core.lazy import lazy
+
+with lazy:
+    from minirun.cgroups.systemd import bus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +67,7 @@ def check() -> None:
             "leave the flag out, and have the engine use its cgroupfs manager",
         )
     try:
-        import jeepney  # noqa: F401  (minirun.cgroups.systemd.bus needs it)
+        lazy.load("jeepney")  # minirun.cgroups.systemd.bus needs it
     except ImportError:
         text = "--systemd-cgroup: the Python package jeepney, which speaks D-Bus, is missing"
         raise MinirunError(text, "make setup, or pip install jeepney") from None
@@ -134,8 +138,6 @@ def _top() -> str:
 
 def _users_top() -> str:
     """Return the cgroup below which the user's manager has its units. Raises MinirunError."""
-    from minirun.cgroups.systemd import bus
-
     connection = bus.of_user()
     try:
         return connection.top()
@@ -162,8 +164,6 @@ class _Scope(Cgroup):
 
     def _connected(self) -> Bus:
         """Return a new connection to the manager that has the scope. Raises MinirunError."""
-        from minirun.cgroups.systemd import bus
-
         return bus.Bus()
 
     def create(self) -> None:
@@ -316,8 +316,6 @@ class UserScope(WithoutDeviceRules, _Scope, CgroupV2):
 
     def _connected(self) -> Bus:
         """Return a new connection to the user's manager. Raises MinirunError."""
-        from minirun.cgroups.systemd import bus
-
         return bus.of_user()
 
     def set_resources(self, resources: dict[str, Any]) -> None:

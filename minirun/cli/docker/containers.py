@@ -27,10 +27,14 @@ from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean
+from minirun.core.lazy import lazy
 from minirun.engines import roots
 from minirun.running import listing, lookup
 from minirun.running.output_reader import OutputReader
 from minirun.show.text import table
+
+with lazy:
+    from minirun.running import processes  # subprocess: 10 ms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,8 +130,6 @@ def _processes(flags: Ps, settings: Settings) -> int:
     pids = cgroup_of(container).processes() if cgroup_of(container).exists() else []
     if flags.format == "json":
         return write(jsonlite.dumps(pids) + "\n")
-    from minirun.running import processes  # subprocess: 10 ms
-
     return show(processes.table(pids, options))
 
 

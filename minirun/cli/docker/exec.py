@@ -41,5 +41,5 @@ def main_exec(args: list[str], settings: Settings) -> int:
     """Run a command in a container; return its exit status. Raises MinirunError, OSError."""
     flags = Exec(args)
     sealed.ensure(tuple(flags.env))  # -e NAME is the caller's variable
-    status: int = part("minirun.cli.docker.exec_inside", "run")(flags, settings)
-    return status
+    inside: int = part("minirun.cli.docker.exec_inside", "run")(flags, settings)
+    return inside

@@ -9,7 +9,11 @@ import os
 
 from minirun.cli.words import size
 from minirun.core.errors import UsageError
+from minirun.core.lazy import lazy
 from minirun.oci.bundle import absolute
+
+with lazy:
+    import re  # few have quotes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,8 +114,6 @@ def _split(text: str) -> list[str]:
     """Return the fields of a comma-separated line: with quotes a field may hold a comma."""
     if '"' not in text:
         return text.split(",")
-    import re  # few have quotes
-
     if not re.fullmatch(f"(?:{_CSV})(?:,(?:{_CSV}))*", text):
         hint = """--mount 'type=bind,"src=/a,b",dst=/x': quotes go around a whole field"""
         raise UsageError(f"invalid mount {text!r}: quotes that no comma follows", hint)

@@ -6,10 +6,14 @@ import os
 
 from minirun.cli.docker.run_options import ConfigFlags
 from minirun.core.errors import UsageError
+from minirun.core.lazy import lazy
 from minirun.image.store import Image
 from minirun.oci.image_user import in_layers
 from minirun.oci.run_config import RunOptions
 from minirun.oci.seccomp.file import NAME as DEFAULT_PROFILE
+
+with lazy:
+    from minirun.oci.tuning import labels  # 10 ms, for AppArmor
 
 _UNCONFINED = "unconfined"
 _SECURITY = (
@@ -63,8 +67,6 @@ def _apparmor(profile: str) -> str:
     """Return the profile, "" for none. Raises UsageError where this kernel has no AppArmor."""
     if profile == _UNCONFINED:
         return ""
-    from minirun.oci.tuning import labels  # 10 ms, for AppArmor
-
     if not labels.has_apparmor():
         text = f"--security-opt apparmor={profile}: AppArmor is not enabled in this kernel"
         raise UsageError(text, "leave it out: the container would not be confined by it")

@@ -12,10 +12,18 @@ from minirun.core.container import Container
 from minirun.core.errors import ImageError, UsageError
 from minirun.core.keeping import places, state
 from minirun.core.keeping.settings import Settings, unprivileged
+from minirun.core.lazy import lazy
 from minirun.oci import run_config
 from minirun.running import supervise
 from minirun.running.output import OutputLimits, Viewers
 from minirun.running.reserve import first_record, reserve
+
+with lazy:
+    from minirun.cli import words
+    from minirun.engines import rootless_config
+    from minirun.gpu.nvidia.hook import installed
+    from minirun.running import background
+    from minirun.show.text import dry_run  # few runs are dry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +46,7 @@ def main_run(args: list[str], settings: Settings) -> int:
         return as_runc(lambda: part("minirun.cli.runc.run_bundle", "main")(args, settings))
     _check(flags)
     if unprivileged():
-        part("minirun.engines.rootless_config", "check_home")(settings.root)
+        rootless_config.check_home(settings.root)
     settings = run_options.log_settings(flags, settings)
     container_id = flags.name or os.urandom(6).hex()
     try:
@@ -49,7 +57,7 @@ def main_run(args: list[str], settings: Settings) -> int:
         raise
     document = run_config.config(container_id, options)
     if unprivileged():
-        part("minirun.engines.rootless_config", "adapt")(document)
+        rootless_config.adapt(document)
     config = Config(document, f"{settings.root}/{container_id}", options.choices)
     supervision = supervise.SupervisorOptions(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
@@ -67,9 +75,7 @@ def main_run(args: list[str], settings: Settings) -> int:
 
     if flags.dry_run:
         return print_plan(settings, config, record())
-    run: Callable[..., int] = (
-        part("minirun.running.background", "run") if flags.detach else supervise.run
-    )
+    run: Callable[..., int] = background.run if flags.detach else supervise.run
     return run(lambda: reserve(settings, config, record()), supervision)
 
 
@@ -102,18 +108,15 @@ def _check(flags: Run) -> None:
         raise UsageError("the input device is not a TTY", "leave -t out", status=1)
 
 
-def _limits(words: list[str]) -> OutputLimits:
+def _limits(options: list[str]) -> OutputLimits:
     """Return the bounds of the container's log that --log-opt sets. Raises UsageError."""
-    if not words:
+    if not options:
         return OutputLimits()
-    found: OutputLimits = part("minirun.cli.words", "log_limits")(words)
-    return found
+    return words.log_limits(options)
 
 
 def print_plan(settings: Settings, config: Config, record: ContainerRecord) -> int:
     """Print what would be done. Raises MinirunError, OSError."""
-    from minirun.show.text import dry_run  # few runs are dry
-
     dry_run.write(Container(settings, config, record))
     return 0
 
@@ -122,10 +125,7 @@ def _note_holders(options: run_config.RunOptions) -> Callable[[Container], None]
     """Return what writes down who has which GPU; None if stage 5 does, or if there are none."""
     if options.cdi:
         return options.cdi.record
-    record: Callable[[Container], None] | None = None
-    if options.gpu_hook:
-        record = part("minirun.gpu.nvidia.hook.installed", "record")
-    return record
+    return installed.record if options.gpu_hook else None
 
 
 def _bundle_follows(flags: Run) -> bool:

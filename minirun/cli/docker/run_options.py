@@ -11,13 +11,20 @@ from minirun.cli.flags import Flags, flag
 from minirun.core.errors import ImageError, UsageError
 from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.settings import Settings
+from minirun.core.lazy import lazy
 from minirun.gpu.asked.variables import GPU_DRIVERS
 from minirun.image import split, store, workshop
 from minirun.oci.run_config import PIDS_LIMIT, RunOptions
 
+with lazy:
+    from minirun.gpu.asked import (
+        request,
+        run_request,  # 5 ms, for GPUs
+    )
+    from minirun.gpu.share import mps  # 8 ms, for MPS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.gpu.asked.request import GpuOptions
     from minirun.image.store import Image
 
 READERS = {
@@ -186,8 +193,6 @@ def from_flags(
     if given & _OF_GPUS or any(text.startswith(("NVIDIA_", "CUDA_")) for text in image.env):
         run = _with_gpus(run, flags, image, settings, container_id)
     if "gpu_mps" in given:
-        from minirun.gpu.share import mps  # 8 ms, for MPS
-
         run = mps.join(run, flags.gpu_mps, settings)
     return run, image.name
 
@@ -212,8 +217,7 @@ def _with_gpus(
 
     Raises MinirunError, OSError.
     """
-    options: type[GpuOptions] = part("minirun.gpu.asked.request", "GpuOptions")
-    asked = options(
+    asked = request.GpuOptions(
         gpus=flags.gpus if "gpus" in flags.given else None, driver=flags.gpu_driver,
         driver_root=flags.driver_root, dev_root=flags.dev_root, load_kmods=flags.load_kmods,
         exclusive=settings.choices.exclusive, mode=flags.gpu_mode, devices=flags.cdi_devices,
@@ -223,8 +227,6 @@ def _with_gpus(
     )  # fmt: skip
     if asked.is_empty:
         return run
-    from minirun.gpu.asked import run_request  # 5 ms, for GPUs
-
     run = run._replace(declared=run.declared | asked.of_image)
     gpus = run_request.resolve(asked, settings, container_id)
     uid, gid, groups = run.user

@@ -9,7 +9,11 @@ from minirun.cli.docker.run import Run
 from minirun.core import gates
 from minirun.core.errors import UsageError
 from minirun.core.keeping.visible import say
+from minirun.core.lazy import lazy
 from minirun.show.text.viewers import LogViewers, ViewOptions
+
+with lazy:
+    from minirun.show.step import stepper_process  # 40 ms
 
 _LONGEST_PACE = 3600
 _PAIR = re.compile(r"fd:(\d{1,6}),(\d{1,6})", re.ASCII)
@@ -41,9 +45,7 @@ def viewers(flags: Run, *, show: bool) -> LogViewers:
     )  # fmt: skip
     if not (step or flags.snapshots):
         return LogViewers(options)
-    from minirun.show.step.stepper_process import SteppedViewers  # 40 ms
-
-    return SteppedViewers(options)
+    return stepper_process.SteppedViewers(options)
 
 
 def _step(flags: Run) -> tuple[str, bool]:

@@ -22,6 +22,7 @@ from minirun.cli.flags import Flags, flag
 from minirun.cli.output import write
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping.settings import Settings
+from minirun.core.lazy import lazy
 from minirun.engines import roots
 from minirun.image import store, workshop
 from minirun.knowledge import language
@@ -30,6 +31,10 @@ from minirun.show.log import filters, find, narrate, recorded, recording
 from minirun.show.log import trace as chrome_trace
 from minirun.show.log.recording import Recording
 from minirun.show.text import paint, played, table
+
+with lazy:
+    from minirun.show.compare import starts_page  # 30 ms
+    from minirun.show.page import html  # 30 ms
 
 LONGEST = 1.0
 """Seconds: no pause is longer, however long the run was held at a gate."""
@@ -137,8 +142,6 @@ def _show(
     Raises OSError.
     """
     if flags.html:
-        from minirun.show.page import html  # 30 ms
-
         spoken = language.choose(flags.lang or settings.lang)
         _export(flags.html, html.render(recordings, language=spoken))
     if flags.svg:
@@ -235,9 +238,6 @@ def _diff_starts(flags: Diff, settings: Settings) -> int:
     first, second = (_one(name, find.find(name, *roots.known(settings))) for name in flags.args)
     spoken = language.choose(flags.lang or settings.lang)
     if flags.html:
-        from minirun.show.compare import starts_page  # 30 ms
-        from minirun.show.page import html
-
         pair = starts_page.pair(first, second)
         _export(flags.html, html.render(pair.recordings, language=spoken, pair=pair))
     else:

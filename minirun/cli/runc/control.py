@@ -13,7 +13,6 @@ import errno
 import os
 
 from minirun.cgroups import cgroup_of
-from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.core import endings
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError
@@ -22,7 +21,15 @@ from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.state_file import DamagedRecord
 from minirun.core.keeping.visible import warn
+from minirun.core.lazy import lazy
 from minirun.running import gc, lookup, notify
+
+with lazy:
+    from minirun.cgroups import stopping
+    from minirun.running import (
+        force_delete,  # 10 ms, for what hardly ever is
+        readiness,
+    )
 
 SIGNALS: dict[str, int] = {
     name[3:]: number for name, number in vars(_signal).items()
@@ -60,13 +67,10 @@ def main_start(args: list[str], settings: Settings) -> int:
     os.set_blocking(report, True)
     ready, pid = None, container.record.pid
     if notify.manager():
-        ready, init = (
-            part("minirun.running.readiness", "listen")(container.directory),
-            os.pidfd_open(pid),
-        )
+        ready, init = readiness.listen(container.directory), os.pidfd_open(pid)
     endings.start(container, Channel(report, -1, "init"))
     if ready:
-        part("minirun.running.readiness", "relay_or_warn")(ready, init, pid)
+        readiness.relay_or_warn(ready, init, pid)
     return 0
 
 
@@ -85,8 +89,6 @@ def main_kill(args: list[str], settings: Settings) -> int:
     container = lookup.load(settings, flags.args[0])
     shared = not container.config.new_namespace("pid") and cgroup_of(container).exists()
     if flags.all or (shared and number == _SIGKILL):
-        from minirun.cgroups import stopping
-
         stopping.kill(cgroup_of(container), number)
         return 0
     endings.kill(container.record, number)
@@ -145,8 +147,6 @@ def delete(settings: Settings, container_id: str, *, force: bool) -> None:
 def _delete_without_record(settings: Settings, container_id: str, error: MinirunError) -> None:
     """Finish what a killed `delete` has begun, or end what has no whole record any more."""
     if isinstance(error, DamagedRecord):
-        from minirun.running import force_delete  # 10 ms, for what hardly ever is
-
         warn(force_delete.salvage(settings, container_id, error))
     elif os.path.lexists(f"{settings.root}/{container_id}"):
         raise error
@@ -160,8 +160,6 @@ def main_pause(args: list[str], settings: Settings) -> int:
     container = lookup.load(settings, flags.one_id())
     if container.record.status not in (state.CREATED, state.RUNNING):
         raise StateError("container not running", f"it is {container.record.status}")
-    from minirun.cgroups import stopping
-
     try:
         stopping.freeze(cgroup_of(container))
     except OSError as error:

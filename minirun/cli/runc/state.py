@@ -9,13 +9,17 @@ from __future__ import annotations
 import sys
 
 from minirun import __version__
-from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.core.keeping import jsonlite, state
 from minirun.core.keeping.settings import Settings
+from minirun.core.lazy import lazy
 from minirun.running import listing
 from minirun.running.visible_json import clean_json
+
+with lazy:
+    from minirun.oci import features
+    from minirun.show.text import table
 
 COLUMNS = ("id", "pid", "status", "bundle", "created", "owner")
 _NARROWEST, _GAP = 12, 3
@@ -50,14 +54,14 @@ def main_list(args: list[str], settings: Settings) -> int:
     else:
         cells = [[str(row[name]) for name in COLUMNS] for row in rows]
         head = [name.upper() for name in COLUMNS]
-        lines = part("minirun.show.text.table", "aligned")([head, *cells], _GAP, _NARROWEST)
+        lines = table.aligned([head, *cells], _GAP, _NARROWEST)
     return show(lines)
 
 
 def main_features(args: list[str], settings: Settings) -> int:
     """Print the features document of the runtime-spec (features.md)."""
     Flags(args, "features").none()
-    return write(jsonlite.dumps(part("minirun.oci.features", "document")(), indent=4) + "\n")
+    return write(jsonlite.dumps(features.document(), indent=4) + "\n")
 
 
 def version() -> int:

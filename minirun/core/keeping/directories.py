@@ -18,6 +18,10 @@ import os
 import time
 
 from minirun.core.keeping import places, state_file
+from minirun.core.lazy import lazy
+
+with lazy:
+    from minirun.core.rootfs import tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,9 +76,7 @@ def remove(root: str, container_id: str, clear: Callable[[int], None] | None = N
         os.unlink(f"{path}/{places.STATE}")
         os.rmdir(path)
     except OSError:  # the record is a directory
-        from minirun.core.rootfs.tree import remove_tree
-
-        remove_tree(path)
+        tree.remove_tree(path)
 
 
 def empty(fd: int) -> None:
@@ -85,9 +87,7 @@ def empty(fd: int) -> None:
         try:
             os.unlink(name, dir_fd=fd)
         except IsADirectoryError:
-            from minirun.core.rootfs.tree import remove_at  # a bundle's container needs none
-
-            remove_at(fd, name)
+            tree.remove_at(fd, name)
         except FileNotFoundError:
             continue
 

@@ -20,7 +20,11 @@ from minirun.core.keeping import jsonlite
 from minirun.core.keeping import state as oci_state
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import process
+from minirun.core.lazy import lazy
 from minirun.core.stages import s4_arguments
+
+with lazy:
+    from minirun.core.stages import s5_inject
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +45,7 @@ class PlannedHook(Record):
 def load(config: Config) -> None:
     """Import what the in-line hook runs, if there is one, while init builds its root filesystem."""
     if any(turn.in_line for turn in planned_hooks(config)):
-        from minirun.core.stages import s5_inject  # noqa: F401
+        lazy.load("minirun.core.stages.s5_inject")
 
 
 def runtime(container: Container, init: Init) -> None:
@@ -105,8 +109,6 @@ def _hook(container: Container, init: Init, stdin: int, stdout: int, parent: int
         events.become("hook", os.getpid())
         process.prctl(process.PR_SET_PDEATHSIG, 9, why="the hook dies with the runtime")
         process.become_named("minirun:hook")
-        from minirun.core.stages import s5_inject  # `load` has imported it, and gpu/
-
         with open(stdin, encoding="utf-8") as file:
             text = file.read()
         if not text or os.getppid() != parent:

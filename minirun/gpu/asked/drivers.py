@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from minirun.core.errors import UsageError
+from minirun.core.lazy import lazy
 from minirun.gpu import driverroot, simulated
 from minirun.gpu.asked.variables import GPU_DRIVERS, OTHER_VENDORS
 from minirun.gpu.inventory import Inventory
+
+with lazy:
+    from minirun.gpu import (
+        trusted,  # few name a root
+        vendors,  # few hosts have one
+    )
+    from minirun.gpu.nvidia.cli import real  # a host has one of the two
 
 DRIVERS = ("auto", *GPU_DRIVERS)
 _OTHERS = (
@@ -27,15 +35,11 @@ def which_driver(driver: str, root: str = "", *, load_kmods: bool = False) -> st
     if driver != "auto":
         return driver
     if root:
-        from minirun.gpu import trusted  # few name a root
-
         root = trusted.check(root)
     if load_kmods or driverroot.is_loaded(root):
         return "nvidia"
     found: list[str] = []
     if any(driverroot.is_dir(root, path) for path in _OTHERS):
-        from minirun.gpu import vendors  # few hosts have one
-
         found = vendors.present_vendors(root)
     if len(found) > 1:
         hint = f"choose with --gpu-driver={found[0]}"
@@ -63,8 +67,6 @@ def inventory(driver: str, store: str, root: str = "", dev_root: str = "") -> In
             f"{which} has no driver such as NVIDIA's", "--gpu-driver=nvidia, simulated"
         )
     if which == "nvidia":
-        from minirun.gpu.nvidia.cli import real  # a host has one of the two
-
         asked = dev_root.rstrip("/") if dev_root else None
         return real.inventory(root.rstrip("/") or real.driver_root(), dev_root=asked)
     return simulated.inventory(store)

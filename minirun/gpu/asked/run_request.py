@@ -11,10 +11,20 @@ from minirun.core.errors import UsageError
 from minirun.core.keeping.choices import DEFAULTS, Choices
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import say
+from minirun.core.lazy import lazy
 from minirun.gpu.asked import drivers, select
 from minirun.gpu.asked.request import CDI_ANNOTATION, VENDOR_VARIABLES, VISIBLE, GpuOptions
 from minirun.gpu.asked.select import GpuSelector, parse_gpus
 from minirun.gpu.asked.variables import OTHER_VENDORS
+
+with lazy:
+    from minirun.gpu.asked import (
+        consent,  # 2 ms, only without --gpus
+        vendor_request,  # 8 ms, for GPUs that are not NVIDIA's
+    )
+    from minirun.gpu.cdi import request  # 15 ms, for CDI
+    from minirun.gpu.nvidia.hook import installed  # for this mode alone
+    from minirun.gpu.share import count  # few ask for a count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +54,6 @@ def resolve(asked: GpuOptions, settings: Settings, container_id: str) -> RunGpus
     """
     selector, refused = parse_gpus(asked.gpus) if asked.gpus is not None else None, ""
     if not selector:
-        from minirun.gpu.asked import consent  # 2 ms, only without --gpus
-
         selector, refused = consent.requested_by_user(asked.image, asked.image_env, asked.variables)
         if refused:
             say(refused)
@@ -55,8 +63,6 @@ def resolve(asked: GpuOptions, settings: Settings, container_id: str) -> RunGpus
     found, vendor, kind = RunGpus(), "", "nvidia.com/"
     cdi_names: tuple[str, ...] = ()
     if _may_be_of_other_vendor(asked):
-        from minirun.gpu.asked import vendor_request  # 8 ms, for GPUs that are not NVIDIA's
-
         request = vendor_request.resolve(asked, selector, settings, container_id)
         vendor, cdi_names = request.name, request.names
         kind = f"{request.kind}=" if vendor else kind
@@ -69,8 +75,6 @@ def resolve(asked: GpuOptions, settings: Settings, container_id: str) -> RunGpus
         env, driver = _variables(asked, settings, selector, container_id)
         hook = None
         if asked.mode == "hook":
-            from minirun.gpu.nvidia.hook import installed  # for this mode alone
-
             hook = installed.row(driver, settings.store)
         choices = found.choices._replace(gpu_driver=driver, gpu_hook=asked.mode == "hook")
         found = found._replace(env=env, hook=hook, choices=choices)
@@ -118,8 +122,6 @@ def _variables(
         return (f"{VISIBLE}={environment_of(asked.variables)[VISIBLE]}",), driver
     devices = ",".join(selector.devices)
     if selector.amount:
-        from minirun.gpu.share import count  # few ask for a count
-
         found = drivers.inventory(driver, settings.store, root, asked.dev_root)
         indices, hint = [str(gpu.number) for gpu in found.gpus], found.describe_gpus()
         place = (settings, container_id)
@@ -147,8 +149,6 @@ def _cdi(
     annotated = any(key.startswith(CDI_ANNOTATION) for key, _ in asked.annotations)
     if not (gpus or annotated or named or asked.devices):
         return None
-    from minirun.gpu.cdi import request  # 15 ms, for CDI
-
     found = request.of_flags(asked, settings, container_id, gpus, named)
     if found.edits.simulated and not asked.driver:
         say(_SIMULATED)

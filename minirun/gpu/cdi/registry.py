@@ -14,10 +14,14 @@ from minirun.core.errors import GPUError
 from minirun.core.keeping import jsonlite
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.state import read_bytes
+from minirun.core.lazy import lazy
 from minirun.gpu import driverroot
 from minirun.gpu.cdi import container_edits
 from minirun.gpu.cdi.check import check
 from minirun.gpu.edits import Edits
+
+with lazy:
+    import yaml  # the only module here that costs something, for the only files that need it
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,8 +165,6 @@ def parse(text: str, *, as_json: bool = False) -> Any:
     """Return the document in a text; YAML, where it is not known to be JSON. Raises ValueError."""
     if as_json:
         return jsonlite.loads(text)
-    import yaml  # the only module here that costs something, for the only files that need it
-
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:

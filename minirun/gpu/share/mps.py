@@ -29,9 +29,14 @@ from minirun.core.errors import GPUError, UsageError
 from minirun.core.keeping import places, state
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import Settings
+from minirun.core.lazy import lazy
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu.asked import drivers
 from minirun.gpu.nvidia.runtime import lookup
+
+with lazy:
+    import subprocess
+    import tempfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -197,9 +202,6 @@ def _run(root: str, argv: list[str], text: str = "", *, visible: tuple[str, ...]
     A daemon keeps the descriptors that it is started with, so its output is no pipe.
     Raises GPUError with its first line, OSError.
     """
-    import subprocess
-    import tempfile
-
     env = {
         "PATH": lookup.DEFAULT_PATH,
         "CUDA_MPS_PIPE_DIRECTORY": pipes(root),

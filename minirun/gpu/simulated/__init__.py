@@ -21,7 +21,11 @@ from binascii import crc32
 from minirun.core.errors import GPUError, UsageError
 from minirun.core.keeping import jsonlite, places
 from minirun.core.keeping.state import read_text
+from minirun.core.lazy import lazy
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory, Mig
+
+with lazy:
+    from minirun.gpu.simulated import build  # once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +48,6 @@ def inventory(store: str, simulation: str = "") -> Inventory:
     try:
         text = read_text(path)
     except FileNotFoundError:
-        from minirun.gpu.simulated import build  # once
-
         build.make(root, *in_force(store, simulation))
         text = read_text(path)
     try:

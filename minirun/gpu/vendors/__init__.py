@@ -27,6 +27,7 @@ import stat
 
 from minirun.core.errors import GPUError
 from minirun.core.keeping.record import Record
+from minirun.core.lazy import lazy
 from minirun.gpu import driverroot, trusted
 from minirun.gpu.asked import variables
 from minirun.gpu.asked.variables import OTHER_VENDORS
@@ -80,7 +81,7 @@ class Cards(Record):
 def find_cards(vendor: str, root: str = "") -> Cards:
     """Return what the host has, by the sysfs and the nodes below `root`. Raises GPUError."""
     root = trusted.check(root)
-    found: Cards = __import__(f"minirun.gpu.vendors.{vendor}", fromlist=["cards"]).cards(root)
+    found: Cards = lazy.load(f"minirun.gpu.vendors.{vendor}").cards(root)
     return found._replace(root=root)
 
 

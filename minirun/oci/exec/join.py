@@ -29,12 +29,16 @@ from minirun.core.errors import MinirunError, StateError, from_os
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import mountinfo, mounts, namespaces, process
+from minirun.core.lazy import lazy
 from minirun.core.process import barrier, caps, command, privileges, streams
 from minirun.core.rootfs.inroot import Root
 from minirun.oci import home
 from minirun.oci.exec import created, newcomer, sibling
 from minirun.oci.exec.channel import CallerChannel
 from minirun.oci.namespaces import idmap
+
+with lazy:
+    from minirun.oci.tuning import tuning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,8 +103,7 @@ def enter(container: Container, config: Config, console: Console, way: EntryDesc
     listen, answer = os.pipe2(os.O_CLOEXEC)
     into = container.cgroup.clone_fd()
     if config.process.get("execCPUAffinity"):
-        from minirun.oci.tuning import tuning  # noqa: F401  (the joiner finds it in sys.modules)
-
+        lazy.load("minirun.oci.tuning.tuning")  # the joiner finds no file of the host's
         into = -1  # its first CPUs are for the time before it is in the cgroup
     why = "on cgroup2 straight into the container's cgroup"
     joiner, _ = namespaces.clone3(0, cgroup_fd=into, why=why)
@@ -227,8 +230,6 @@ def _move(container: Container, config: Config, *, cloned: bool) -> None:
         container.cgroup.join(cloned=cloned)
         os.sched_setaffinity(0, range(8192))  # as init: the caller's taskset(1) stays outside
         return
-    from minirun.oci.tuning import tuning
-
     tuning.affinity(config.process, "initial")
     container.cgroup.join()
     tuning.affinity(config.process, "final")

@@ -19,7 +19,14 @@ from __future__ import annotations
 
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.keeping.record import Record
+from minirun.core.lazy import lazy
 from minirun.oci.seccomp import compiler as seccomp
+
+with lazy:
+    from minirun.oci.seccomp import (
+        new_calls,  # minirun's own profile says ENOSYS itself
+        notify,  # few have one
+    )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,8 +103,6 @@ class Rules(Record):
         """Compile them, once. Raises ConfigError: too many instructions; OSError."""
         bpf = b""
         if self.knows:
-            from minirun.oci.seccomp import new_calls  # minirun's own profile says ENOSYS itself
-
             bpf = new_calls.before(self.knows)
         bpf += self.compiler.compile()
         if len(bpf) > 8 * _MOST_INSTRUCTIONS:
@@ -162,8 +167,6 @@ def listener(config: dict[str, Any], where: str = "linux.seccomp") -> Listener |
     actions = {row.get("action") for row in config.get("syscalls") or []}
     if _NOTIFY not in actions | {config["defaultAction"]} and not config.get("listenerMetadata"):
         return None
-    from minirun.oci.seccomp import notify  # few have one
-
     return notify.listener(config, where)
 
 

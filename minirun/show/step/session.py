@@ -9,6 +9,7 @@ import os
 
 from minirun.core import gates
 from minirun.core.keeping.settings import Settings
+from minirun.core.lazy import lazy
 from minirun.show.step import keys
 from minirun.show.step.controller import Controller
 from minirun.show.step.face import Face
@@ -18,6 +19,9 @@ from minirun.show.step.screen import Screen
 from minirun.show.step.tty import Tty
 from minirun.show.step.until import StopPattern
 from minirun.show.text import event_row
+
+with lazy:
+    from minirun.show.web import face  # 60 ms, for --web alone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,13 +52,11 @@ def run(
 
 
 def _on_the_web(controller: Controller, options: ViewOptions, level: str) -> None:
-    from minirun.show.web.face import WebFace  # 60 ms, for --web alone
-
-    face = WebFace(controller, int(options.web))
+    page = face.WebFace(controller, int(options.web))
     try:
-        controller.follow(face, level)
+        controller.follow(page, level)
     finally:
-        face.close()
+        page.close()
 
 
 def _face(controller: Controller, options: ViewOptions) -> Face:

@@ -8,10 +8,14 @@ from __future__ import annotations
 from minirun.core import gates
 from minirun.core.container import Container
 from minirun.core.keeping.settings import BOUNDARIES
+from minirun.core.lazy import lazy
 from minirun.show.log.pattern import ANY
 from minirun.show.step import keys, tty
 from minirun.show.step.until import SteppedGates, StopPattern
 from minirun.show.text.viewers import LogViewers, ViewOptions
+
+with lazy:
+    from minirun.show.step import session
 
 
 class SteppedViewers(LogViewers):
@@ -29,8 +33,6 @@ class SteppedViewers(LogViewers):
         """Start the stepper, and what writes --log as text. Raises OSError."""
 
         def step(over: int) -> None:
-            from minirun.show.step import session
-
             session.run(container.settings, container.id, self.options, self.awaited, over)
 
         self.fork("minirun:step", step)

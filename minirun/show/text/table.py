@@ -10,8 +10,15 @@ from __future__ import annotations
 
 import os
 
+from minirun.core.lazy import lazy
 from minirun.show.text import paint
 from minirun.show.text.event_row import clean, display_width, padded
+
+with lazy:
+    from rich import console as rich_console
+    from rich import padding as rich_padding
+    from rich import table as rich_table
+    from rich import text as rich_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,13 +62,9 @@ def text(
     """
     if not (rows and os.isatty(1)):
         return "".join(f"{' ' * indent}{line}\n" for line in aligned(rows, gap, unicode=unicode))
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
     console, unicode = _terminal(), paint.speaks_unicode()
     cells = [[clean(cell, unicode) for cell in row] for row in rows]
-    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), show_header=heads)
+    table = rich_table.Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), show_header=heads)
     first, needed = int(heads), indent - gap
     for column in zip(*cells, strict=True):
         has_blanks = any(" " in cell for cell in column[first:])
@@ -69,19 +72,17 @@ def text(
         needed += gap + (min(widest, _NARROW) if has_blanks else widest)
         table.add_column(column[0] if heads else "", no_wrap=not has_blanks, overflow="fold")
     for row in cells[first:]:
-        table.add_row(*(Text(cell, _STYLES.get(cell, "")) for cell in row))
+        table.add_row(*(rich_text.Text(cell, _STYLES.get(cell, "")) for cell in row))
     if needed > console.width:
         console.width = _ENDLESS
-    return _printed(console, Padding(table, (0, 0, 0, indent), expand=False))
+    return _printed(console, rich_padding.Padding(table, (0, 0, 0, indent), expand=False))
 
 
 def title(words: str) -> str:
     """Return a line that stands above others, for standard output: bold on a terminal."""
     if not os.isatty(1):
         return f"{clean(words)}\n"
-    from rich.text import Text
-
-    return _printed(_terminal(), Text(clean(words, paint.speaks_unicode()), "bold"))
+    return _printed(_terminal(), rich_text.Text(clean(words, paint.speaks_unicode()), "bold"))
 
 
 def page(lines: Sequence[str], *, unicode: bool = True, fd: int = 1) -> str:
@@ -91,21 +92,17 @@ def page(lines: Sequence[str], *, unicode: bool = True, fd: int = 1) -> str:
     """
     shown = [clean(line, unicode) for line in lines]
     if os.isatty(fd):
-        from rich.text import Text
-
         below = [line.startswith(" ") for line in shown[1:]]
         titles = [
-            Text(line, "bold" if is_title and line[:1] != " " else "")
+            rich_text.Text(line, "bold" if is_title and line[:1] != " " else "")
             for line, is_title in zip(shown, [*below, False], strict=True)
         ]
-        return _printed(_terminal(fd), Text("\n").join(titles))
+        return _printed(_terminal(fd), rich_text.Text("\n").join(titles))
     return "".join(f"{line}\n" for line in shown)
 
 
 def _terminal(fd: int = 1) -> Console:
-    from rich.console import Console
-
-    return Console(
+    return rich_console.Console(
         stderr=fd == 2, color_system="auto" if paint.has_colours(fd) else None,
         width=paint.width(fd), height=25, markup=False, emoji=False, highlight=False,
     )  # fmt: skip

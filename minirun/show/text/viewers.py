@@ -15,7 +15,11 @@ from minirun.core.keeping import places
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import BOUNDARIES
 from minirun.core.kernel import process
+from minirun.core.lazy import lazy
 from minirun.running.output import Viewers
+
+with lazy:
+    from minirun.show.text import live, pacing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,8 +78,6 @@ class LogViewers(Viewers):
     def ended(self) -> None:
         """Show a line for each stage, if they are wanted at the end."""
         if self.log_fd >= 0:
-            from minirun.show.text import live
-
             live.show_summary(self.log_fd, 2, self.options.style)
             self.log_fd = -1
 
@@ -138,12 +140,8 @@ def _start(
     events_path = f"{container.directory}/{places.EVENTS}"
 
     def view(over: int) -> None:
-        from minirun.show.text import live
-
         at_gate = None
         if pace:
-            from minirun.show.text import pacing
-
             at_gate = pacing.pacer(container.directory, container.id, pace, over)
         live.follow(events_path, fd, level=level, style=style, runtime_pipe=over, at_gate=at_gate)
         gates.open_gate(container.directory)

@@ -7,7 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from minirun.cli import part
+from minirun.core.lazy import lazy
+
+with lazy:
+    from rootfs_tools.cli import bars
+
 from minirun.cli.flags import Flags, flag
 from minirun.core import events
 from minirun.core.errors import ImageError, UsageError
@@ -118,7 +122,7 @@ def shown(lead: str, quiet: bool) -> registry.PullView:
     def view(name: str) -> Iterator[LayerObserver]:
         if lead:
             say(lead.format(name))
-        inner = part("rootfs_tools.cli.bars", "Bars")() if os.isatty(2) else _LayerLines()
+        inner = bars.Bars() if os.isatty(2) else _LayerLines()
         try:
             yield inner.show
         finally:

@@ -3,6 +3,7 @@
 cli_args    its command line → NvidiaRequest; program: the program of that name
 real        the inventory of a host with a driver; catalog, ldcache, nvml: what it asks
 planner     inventory + request + container → Edits; require, mig, imex, compat: what few ask for
+nodes       a device node as a step
 host        stage 5's host with a real driver
 warn, skew  what the real one passes over in silence
 ldconfig    the host's ldconfig, run in the container

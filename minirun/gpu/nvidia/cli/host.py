@@ -8,10 +8,14 @@ from __future__ import annotations
 import os
 
 from minirun.core import events
+from minirun.core.lazy import lazy
 from minirun.gpu import driverroot, trusted
 from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.inventory import Inventory, Notice
 from minirun.gpu.nvidia.cli import nvml, real, warn
+
+with lazy:
+    from minirun.gpu.nvidia.cli import kmods  # once after boot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +45,6 @@ def find(options: NvidiaRequest, request: NvidiaRequest, chosen: Choices) -> Inv
 
 def _load_modules(root: str, request: NvidiaRequest) -> None:
     """Load what is missing of the real driver, and make its nodes. Raises GPUError."""
-    from minirun.gpu.nvidia.cli import kmods  # once after boot
-
     channels = () if request.no_create_imex_channels else request.imex_channels
     if missing := kmods.load(root, channels, _log):
         text = f"could not load kernel module {', '.join(missing)}"

@@ -21,6 +21,7 @@ from minirun.core.errors import GPUError
 from minirun.core.keeping import jsonlite
 from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import mounts, namespaces, process
+from minirun.core.lazy import lazy
 from minirun.gpu import driverroot
 from minirun.gpu.inventory import Gpu, Mig
 
@@ -92,7 +93,7 @@ def query(
             nvml.CDLL(library)  # pynvml then finds it loaded, by its SONAME
         return _answer(nvml, is_wsl)
 
-    answer = ask(lambda: __import__("pynvml"), work, root, user)
+    answer = ask(lambda: lazy.load("pynvml"), work, root, user)
     gpus = (row | {"migs": tuple(Mig(*mig) for mig in row["migs"])} for row in answer["gpus"])
     return answer["cuda"], tuple(Gpu(**row) for row in gpus), answer["driver"]
 

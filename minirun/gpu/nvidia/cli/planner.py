@@ -13,6 +13,7 @@ import os
 
 from minirun.core import events
 from minirun.core.keeping.record import Record
+from minirun.core.lazy import lazy
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.operations import WriteFile
 from minirun.core.rootfs.own_root import has
@@ -23,12 +24,15 @@ from minirun.gpu.asked.select import choose
 from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.inventory import Gpu, HostFile, Inventory
+from minirun.gpu.nvidia.cli.nodes import PROC_FILE, node_of
 from minirun.gpu.steps import BindMount, DeviceNode, Link, Tmpfs
+
+with lazy:  # few containers ask for one of these
+    from minirun.gpu.nvidia.cli import compat, imex, mig, require
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from minirun.cgroups.rules import DeviceRule
     from minirun.gpu.nvidia.cli.compat import CompatFile
     from minirun.gpu.steps import Step
 
@@ -45,8 +49,6 @@ LINKS = (
 _CUDA = "/usr/local/cuda/compat"
 REMOVE = "remove it from the image; a program that needs one finds the driver's then"
 _SOCKET = ("nosuid", "nodev", "noexec")
-PROC_FILE = ("ro", "nosuid", "nodev", "noexec")
-"""Options of what is mounted below /proc."""
 _PROFILE_FOLDER = "/etc/nvidia/nvidia-application-profiles-rc.d"
 _PROFILE = (
     '{ "profiles": [{"name": "_container_", "settings": ["EGLVisibleDGPUDevices", 0x%x]}], '
@@ -80,13 +82,8 @@ def find_library_places(root: Root, request: NvidiaRequest) -> LibraryPlaces:
         container = LibraryPlaces("/usr/lib64", folder32)
     events.emit("note", "container library folder", {"path": container.libraries}, why=why)
     if "compute" in request.capabilities and has(root, _CUDA):
-        return container._replace(compat=_part("compat").open_libraries(root, request))
+        return container._replace(compat=compat.open_libraries(root, request))
     return container
-
-
-def _part(name: str) -> Any:
-    """Import what few containers ask for: a module beside this one."""
-    return __import__(f"minirun.gpu.nvidia.cli.{name}", fromlist=["plan"])
 
 
 def plan(inventory: Inventory, request: NvidiaRequest, container: LibraryPlaces) -> Edits:
@@ -94,23 +91,22 @@ def plan(inventory: Inventory, request: NvidiaRequest, container: LibraryPlaces)
     gpus = choose(inventory, request.devices)
     there = {"gpus": [str(gpu.number) for gpu in gpus], "of": len(inventory.gpus)}
     events.emit("note", "gpus chosen", there, why="by what NVIDIA_VISIBLE_DEVICES names")
-    keys = request.mig_config or request.mig_monitor
-    mig = _part("mig") if keys or any(gpu.migs for gpu in gpus) else None
-    if mig:
+    has_mig = request.mig_config or request.mig_monitor or any(gpu.migs for gpu in gpus)
+    if has_mig:
         mig.check(request, gpus)
     if request.requirements:
-        _part("require").check(inventory, gpus, request.requirements)
+        require.check(inventory, gpus, request.requirements)
     steps, folders = _driver_files(inventory, request, gpus, container)
     for gpu in gpus if not inventory.store else ():
         steps += _gpu(inventory, gpu)
     if gpus:
         steps += [BindMount(file.path, file.path) for file in inventory.store]
-    rules = []
-    if mig:
+    rules: list[DeviceRule] = []
+    if has_mig:
         more, rules = mig.plan(inventory, request, gpus)
         steps += more
     if request.imex_channels:
-        steps += _part("imex").plan(inventory, request.imex_channels)
+        steps += imex.plan(inventory, request.imex_channels)
     edits = Edits(
         steps=tuple(steps),
         rules=tuple(rules),
@@ -146,9 +142,7 @@ def _driver_files(
     steps += _libraries(inventory, capabilities, container)
     folders: tuple[str, ...] = (container.libraries, container.libraries32)
     if container.compat:
-        more, found = _part("compat").plan(
-            container.compat, request, inventory.driver, container.libraries
-        )
+        more, found = compat.plan(container.compat, request, inventory.driver, container.libraries)
         steps += more
         folders = (*found, *folders)
     if not request.no_gsp_firmware:
@@ -235,14 +229,6 @@ def _libraries(
             there = [name for name in names if name.startswith(f"{library}.")]
             links += [Link(target or name, f"{folder}/{link}") for name in there]
     return steps + links
-
-
-def node_of(
-    inventory: Inventory, path: str, major: int, minor: int, mode: int = 0o666
-) -> DeviceNode:
-    """Return a node: the host's own, to bind; if the driver is simulated, a node to make."""
-    host_path = "" if inventory.simulated else inventory.dev_root + path
-    return DeviceNode(path, "c", major, minor, mode, host_path=host_path)
 
 
 def _gpu(inventory: Inventory, gpu: Gpu) -> list[Step]:

@@ -15,9 +15,13 @@ from __future__ import annotations
 from minirun.core import events
 from minirun.core.errors import GPUError
 from minirun.core.keeping import visible
+from minirun.core.lazy import lazy
 from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.inventory import Inventory, Notice
 from minirun.gpu.nvidia.cli import catalog
+
+with lazy:
+    from minirun.gpu.nvidia.cli import skew  # and ldcache: of real drivers
 
 MODPROBE = "nvidia-modprobe -u -c 0 makes it"
 
@@ -29,8 +33,6 @@ def check(found: Inventory, request: NvidiaRequest, cache: str = "") -> list[Not
         said.append(Notice(*found.why_no_gpu(), fatal=True))
     wanted = frozenset(request.capabilities) if not found.store else frozenset()
     if not found.simulated and wanted:
-        from minirun.gpu.nvidia.cli import skew  # and ldcache: of real drivers
-
         said += skew.find_mismatches(found, wanted, cache or catalog.LD_SO_CACHE)
     there = [node.path for node in found.nodes]
     for path, _, _, needs in catalog.NODES:

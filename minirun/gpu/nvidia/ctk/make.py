@@ -11,6 +11,7 @@ import os
 from minirun.common.schema import SchemaError
 from minirun.core.errors import GPUError
 from minirun.core.keeping import jsonlite
+from minirun.core.lazy import lazy
 from minirun.gpu import driverroot
 from minirun.gpu.cdi import request
 from minirun.gpu.cdi.check import check
@@ -18,6 +19,9 @@ from minirun.gpu.nvidia.ctk import modes, recipe
 from minirun.gpu.nvidia.find import Finder
 from minirun.gpu.nvidia.runtime import host, lookup
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
+
+with lazy:
+    import yaml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,8 +109,6 @@ def text(spec: dict[str, Any], form: str) -> str:
         _refuse(str(error))
     if form == "json":
         return jsonlite.dumps(spec)
-    import yaml
-
     dumped: str = yaml.safe_dump(spec, default_flow_style=False, width=1 << 20)
     return f"---\n{dumped}"
 

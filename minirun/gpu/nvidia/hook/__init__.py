@@ -21,6 +21,7 @@ from minirun.core import events
 from minirun.core.config import Config
 from minirun.core.errors import UsageError
 from minirun.core.keeping.choices import Choices
+from minirun.core.lazy import lazy
 from minirun.gpu.asked.request import CAPABILITIES, VISIBLE, NvidiaRequest
 from minirun.gpu.nvidia.hook.environment import (
     DEFAULTS,
@@ -31,6 +32,9 @@ from minirun.gpu.nvidia.hook.environment import (
     of_config,
     request,
 )
+
+with lazy:
+    from minirun.gpu.nvidia.runtime import config  # and what reads TOML: few hosts have the file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,8 +79,6 @@ def _load() -> HookSettings:
         options = DEFAULTS.options
         ldconfig, user = ldconfig_of(options.ldconfig), default_user()
         return DEFAULTS._replace(options=options._replace(ldconfig=ldconfig, user=user))
-    from minirun.gpu.nvidia.runtime import config  # and what reads TOML: few hosts have the file
-
     return config.load().hook
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from minirun.core.errors import ConfigError
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.state import read_text
+from minirun.core.lazy import lazy
 from minirun.gpu.asked.request import CAPABILITIES, NvidiaRequest
 from minirun.gpu.nvidia.hook.environment import (
     HookSettings,
@@ -18,6 +19,9 @@ from minirun.gpu.nvidia.hook.environment import (
     ldconfig_of,
 )
 from minirun.gpu.nvidia.runtime import versions
+
+with lazy:
+    import tomllib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,8 +79,6 @@ def parse(text: str, source: str) -> Toolkit:
     """Return what the text of a config.toml says. Raises ConfigError."""
     tables: dict[str, Any] = {}
     if text:
-        import tomllib
-
         try:
             tables = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:

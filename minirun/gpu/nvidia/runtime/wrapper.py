@@ -27,9 +27,16 @@ from minirun.core.errors import ConfigError, GPUError, MinirunError, from_os
 from minirun.core.keeping import jsonlite, places
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.state import read_text
+from minirun.core.lazy import lazy
 from minirun.gpu.nvidia.runtime import lookup, versions
 from minirun.gpu.nvidia.runtime.config import Toolkit, load
 from minirun.gpu.nvidia.runtime.log import LogFile, ToolkitLog
+
+with lazy:
+    from minirun.gpu.nvidia.runtime import (
+        devices,  # of `create` alone
+        graphics,  # of `create` alone
+    )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,8 +143,6 @@ def modify(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog) -> bool:
     """Change a config.json as the mode wants it; return True if it did. Raises MinirunError."""
     if toolkit.mode == "csv":
         raise GPUError("mode csv is not supported", f"see mode in {toolkit.source}")
-    from minirun.gpu.nvidia.runtime import devices, graphics  # of `create` alone
-
     if toolkit.mode == "auto" and toolkit.version == versions.LEGACY:
         legacy = not devices.named_only(config, toolkit, log)
     else:
