@@ -36,7 +36,10 @@ IN_BROWSER = {
     "ko": "설치 없이 이 브라우저에서 노트북 실행하기: JupyterLite, 웹 서버에서",
 }
 NAMES = {"en": "English", "ko": "한국어"}
-REFERENCE = ("commands", "api", "events", "glossary", "images", "cgroup-v2", "spec-conformance")
+REFERENCE = (
+    "installing", "watching", "gpus", "containers", "images", "commands", "api", "events",
+    "glossary", "spec-conformance", "cgroup-v2",
+)  # fmt: skip
 _LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 _CODE = re.compile(r"^(`{3,}).*?^\1`*\s*$", re.MULTILINE | re.DOTALL)
 

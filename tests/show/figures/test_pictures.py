@@ -118,7 +118,7 @@ def test_on_light_and_on_dark_paper(browser: Browser, scheme: str, name: str) ->
 
 @pytest.mark.parametrize("name", [*PICTURES, *GROWING, "first-run"])
 def test_a_page_shows_it_with_words_for_who_cannot_see_it(name: str) -> None:
-    pages = [ROOT / "README.md", *(ROOT / "tutorials").glob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "tutorials").rglob("*.md")]
     alts = [
         alt
         for page in pages
