@@ -17,7 +17,7 @@ Every start of the runtime passes through this file, so it loads nothing. What a
 in minirun.api, which comes in when one of these names is first asked for: PEP 562.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Container", "DeviceDiff", "Namespaces", "RunError", "Timeline", "can_run", "lab", "lesson",
     "predict", "replay", "run", "step",
