@@ -267,6 +267,10 @@ def test_a_room_says_what_its_files_hold(folder: str) -> None:
     files = {path.stem for path in (TOP / folder).glob("*.py")} - {"__init__"}
     folders = {path.parent.name for path in (TOP / folder).glob("*/__init__.py")}
     assert sorted((files | folders) - named) == []
+    for block in text.split("\n\n"):
+        rows = re.findall(r"^ *([a-z0-9_]+(?:, [a-z0-9_]+)*)(?:\.py|/)?  +", block, re.MULTILINE)
+        first = {name for row in rows for name in row.split(", ")}
+        assert first.isdisjoint(files | folders) or sorted(first - files - folders) == []
 
 
 def listed(text: str) -> set[str]:

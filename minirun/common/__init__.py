@@ -1,8 +1,5 @@
 """What several rings share, and the core does without: it may import the core, and nothing else.
 
-operations    links, nodes, files and mounts, as operations of a plan
-own_root      a container's root in which no file of the host is written
-mountinfo     /proc/PID/mountinfo
 descriptors   a refusal if too few descriptors are free
 interrupts    a signal that ends this program is raised as an error
 called        the command line that starts this program again

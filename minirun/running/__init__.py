@@ -9,7 +9,6 @@ pipes           standard input and output
 output          what the command writes is kept; output_files, output_reader: in which files
 notify          $NOTIFY_SOCKET, as the container has it; readiness: what systemd is told
 lookup          a container by its name; listing: all of a state root
-record_fields   a check of state.json before a command acts on it
 processes       the processes of a container, for `ps ID`
 kept_logs       logs of containers that are gone
 store_use       what containers need of the store

@@ -7,8 +7,7 @@
 
     text.py       what a lesson ships: its questions, its reasons, and what its blocks printed once
     session.py    the shell: a child process, with a scratch folder that goes when it ends
-    lesson.py     the object of the first cell, live or from the recording
-    magics.py     %%shell and %%answer
+    lesson.py     the object of the first cell, live or from the recording; %%shell and %%answer
 
 tutorials/publish/notebooks.py (`make notebooks`) writes the notebooks, and what they ship, from
 tutorials/NN-topic.LANGUAGE.md: one source for the terminal, the notebook and the test.
