@@ -9,7 +9,7 @@ make them, over D-Bus: minirun.cgroups.systemd, imported only then.
 
     rules         records: device rules, and values for files
     ruleset       what a list of device rules means; reading: the same, as text
-    resources     linux.resources as files and values; resources_v2: where version 2 differs
+    resources     linux.resources as files and values of either version
     perdevice     blockIO, hugepageLimits, network, rdma: one value for each device
     base          the interface, Cgroup
     v1, v2        the two versions of cgroups

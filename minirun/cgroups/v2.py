@@ -20,7 +20,7 @@ from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.lazy import lazy
 
 with lazy:
-    from minirun.cgroups import resources_v2 as oci
+    from minirun.cgroups import resources as oci
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

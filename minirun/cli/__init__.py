@@ -4,7 +4,6 @@ runc      runc's commands, to the letter
 docker    docker's commands
 look      what shows and explains
 nvidia    NVIDIA's programs
-care      gc, doctor, teach
 help      help, and --help: help.toml has the texts
 flags     a command line is read; words: the value of one flag
 output    what a command prints on standard output
@@ -53,7 +52,9 @@ MODULES = {
     "minirun.cli.look.gpu": "gpu",
     "minirun.cli.look.lab": "lab",
     "minirun.cli.look.observe": "observe",
-    "minirun.cli.care": "gc doctor teach",
+    "minirun.cli.docker.gc": "gc",
+    "minirun.cli.look.doctor": "doctor",
+    "minirun.cli.look.teach": "teach",
     "minirun.cli.help": "help",
     "rootfs_tools.cli.images": "images import",
     "rootfs_tools.cli.image": "image load",

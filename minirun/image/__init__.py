@@ -1,8 +1,9 @@
-"""Images: what `ubuntu` names, where its layers lie, and how they came there.
+"""Images, as a start needs them: what `ubuntu` names, and where its layers lie.
 
-Here is the name, and `store` finds the layers (all that `run` imports); `catalogue` adds, lists,
-checks and removes, `recipe` makes images by small text files, `importer` brings one in
-from a tar archive, `made` is what both give to `take`. Nothing in an image is ever trusted.
+    store       from a name to the directories of its layers: all that `run` imports
+    workshop    what minirun asks of the package rootfs_tools, which makes and fetches images
+
+Here is the name. Nothing in an image is ever trusted.
 
 A name is `ubuntu`, `registry.example/team/app:1.2` or `debian@sha256:…`. The defaults are those of
 the distribution project's reference package, which docker, podman and containerd share: a first

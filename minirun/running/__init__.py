@@ -1,13 +1,13 @@
 """Ring 2: what accompanies a container while it runs: streams, signals, log, clean-up.
 
 reserve         a container's directory and first record
-bundle          a container of a bundle; bundle_run: runc's `run`
+bundle          a container of a bundle, and runc's `run`
 supervise       `run`: from the start to the end; background: with -d
 handover        pid file, console socket and more that an engine hands over
 signals         signals go to the command
 pipes           standard input and output
 output          what the command writes is kept; output_files, output_reader: in which files
-notify          $NOTIFY_SOCKET, as the container has it; readiness: what systemd is told
+notify          $NOTIFY_SOCKET: the command says that it is ready, and systemd is told
 lookup          a container by its name; listing: all of a state root
 processes       the processes of a container, for `ps ID`
 kept_logs       logs of containers that are gone

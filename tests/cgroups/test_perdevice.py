@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.cgroups import hierarchies, perdevice, resources, resources_v2, tree
+from minirun.cgroups import hierarchies, perdevice, resources, tree
 from minirun.core.errors import ConfigError
 
 WHERE = r"^linux\.resources\."
@@ -13,7 +13,7 @@ WHERE = r"^linux\.resources\."
 
 def told(given, version):
     """What is set: (controller, file, value), with what comes in its stead behind it."""
-    found = (resources.for_v1 if version == 1 else resources_v2.for_v2)(given)
+    found = (resources.for_v1 if version == 1 else resources.for_v2)(given)
     rows = [row for s in found for row in (s, s.otherwise) if row]
     return [(s.controller, s.file, s.value) for s in rows]
 
@@ -54,7 +54,7 @@ def test_leaf_weights_are_version_1s():
         ("blkio", "blkio.leaf_weight_device", "8:0 30"),
     ]
     with pytest.raises(ConfigError, match=WHERE + r"blockIO\.leafWeight: cgroup2 has no such"):
-        resources_v2.for_v2(given)
+        resources.for_v2(given)
 
 
 def test_huge_pages_and_their_reservations():
@@ -67,7 +67,7 @@ def test_huge_pages_and_their_reservations():
         ("hugetlb", "hugetlb.2MB.max", "0"),
         ("hugetlb", "hugetlb.2MB.rsvd.max", "0"),
     ]
-    assert [s.optional for s in resources_v2.for_v2(given)] == [False, True]
+    assert [s.optional for s in resources.for_v2(given)] == [False, True]
 
 
 def test_network_is_version_1s():
@@ -77,7 +77,7 @@ def test_network_is_version_1s():
         ("net_prio", "net_prio.ifpriomap", "lo 0"),
     ]
     with pytest.raises(ConfigError, match=WHERE + r"network\.classID: cgroup2 has no such"):
-        resources_v2.for_v2(given)
+        resources.for_v2(given)
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -101,7 +101,7 @@ def test_rdma(version):
         ({"rdma": {"a b": {"hcaHandles": 1}}}, r"rdma\.a b: is no name of a device"),
     ],
 )
-@pytest.mark.parametrize("translate", [resources.for_v1, resources_v2.for_v2])
+@pytest.mark.parametrize("translate", [resources.for_v1, resources.for_v2])
 def test_wrong_values_are_named(given, text, translate):
     with pytest.raises(ConfigError, match=WHERE + text):
         translate(given)
@@ -154,8 +154,8 @@ def test_a_limit_below_what_is_in_use_is_refused_before_it_kills(tmp_path):
 
     memory = {"limit": os.sysconf("SC_PAGE_SIZE"), "checkBeforeUpdate": True}
     with pytest.raises(ConfigError, match=WHERE + r"memory\.limit: \d+ is less than the 1000000"):
-        resources_v2.check_usage({"memory": memory}, used(1000000))
-    resources_v2.check_usage({"memory": memory}, used(4096))
-    resources_v2.check_usage({"memory": {"limit": 1}}, used(4096))
+        resources.check_usage({"memory": memory}, used(1000000))
+    resources.check_usage({"memory": memory}, used(4096))
+    resources.check_usage({"memory": {"limit": 1}}, used(4096))
     (tmp_path / "memory.current").unlink()
-    resources_v2.check_usage({"memory": memory}, tree.Dir(str(tmp_path)))
+    resources.check_usage({"memory": memory}, tree.Dir(str(tmp_path)))

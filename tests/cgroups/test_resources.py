@@ -2,7 +2,7 @@
 
 import pytest
 
-from minirun.cgroups import resources, resources_v2
+from minirun.cgroups import resources
 from minirun.core.errors import ConfigError
 from minirun.oci import validate
 
@@ -12,7 +12,7 @@ def v1(given):
 
 
 def v2(given):
-    return {setting.file: setting.value for setting in resources_v2.for_v2(given)}
+    return {setting.file: setting.value for setting in resources.for_v2(given)}
 
 
 DOCKERS_NOTHING = {
@@ -95,7 +95,7 @@ def test_none_zero_and_unlimited(given, one, two):
 
 def test_the_curve_of_shares():
     shares = [1, 2, 512, 1024, 2048, 262144, 999999]
-    assert [resources_v2.weight(n) for n in shares] == [1, 1, 59, 100, 174, 10000, 10000]
+    assert [resources.weight(n) for n in shares] == [1, 1, 59, 100, 174, 10000, 10000]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_unified_takes_names_of_files_only(file):
 def test_unified_comes_last_and_as_it_is():
     lines = "8:0 rbps=1\n8:16 wiops=2\n"
     given = {"pids": {"limit": 4}, "unified": {"pids.max": "5", "io.max": lines}}
-    told = [(s.controller, s.file, s.value, s.origin) for s in resources_v2.for_v2(given)]
+    told = [(s.controller, s.file, s.value, s.origin) for s in resources.for_v2(given)]
     assert told == [
         ("pids", "pids.max", "4", "linux.resources.pids.limit"),
         ("pids", "pids.max", "5", "linux.resources.unified.pids.max"),

@@ -13,8 +13,8 @@ import pytest
 
 from minirun import cgroups, cli
 from minirun.cgroups import systemd
-from minirun.cli import care
-from minirun.cli.care import broken_by
+from minirun.cli.look import doctor
+from minirun.cli.look.doctor import broken_by
 from minirun.doctor import attempts as probe
 from minirun.doctor import machine
 from minirun.doctor.attempts import Ability, AbilityReport, Lacking, Workplace, examine, in_child
@@ -78,7 +78,7 @@ def test_the_page_for_people(nodes_path: Path, capfd: pytest.CaptureFixture[str]
     folders = ["--root", str(nodes_path / "root"), "--store", str(nodes_path / "store")]
     assert cli.main([*folders, "doctor"]) == 0
     page = capfd.readouterr().out
-    assert all(title in page for title in care.STAGES)
+    assert all(title in page for title in doctor.STAGES)
     assert page.endswith("minirun run works here\n")
     empty = f"none in {nodes_path}/store  (minirun images build ubuntu)"
     assert f"  --  images             {empty}" in page
@@ -91,7 +91,7 @@ def test_on_a_terminal_its_lines_are_folded_below_the_findings(
     monkeypatch.setattr(os, "isatty", lambda fd: True)
     monkeypatch.setattr(os, "get_terminal_size", lambda fd: os.terminal_size((40, 24)))
     found = AbilityReport("gpu", 5, False, False, "no driver is on this machine", "no harm at all")
-    page = care._report([found])
+    page = doctor._report([found])
     assert f"  --  gpu  no driver is on this machine\n{' ' * 11}(no harm at all)\n" in page
 
 

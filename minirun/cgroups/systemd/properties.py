@@ -12,7 +12,7 @@ wins, what can be expressed is set, so that a daemon-reload takes devices away r
 
 from __future__ import annotations
 
-from minirun.cgroups import resources, resources_v2, ruleset
+from minirun.cgroups import resources, ruleset
 from minirun.core.errors import ConfigError
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ _STEP = 10_000  # microseconds of CPU time a second: systemd counts in whole per
 
 def of_resources(limits: dict[str, Any], version: int) -> Properties:
     """Return the properties that say what linux.resources says. Raises ConfigError."""
-    settings = (resources.for_v1 if version == 1 else resources_v2.for_v2)(limits)
+    settings = (resources.for_v1 if version == 1 else resources.for_v2)(limits)
     values = {setting.file: setting.value for setting in settings}
     names = _MORE | {
         resources.LIMITS[name][version - 1]: units[version - 1] for name, units in _UNITS.items()

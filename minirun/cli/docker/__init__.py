@@ -8,4 +8,5 @@ view          what is shown while the container starts
 exec          `exec`; exec_inside: its process, once the interpreter is sealed
 containers    ps, logs, events
 stop          stop, rm
+gc            gc
 """

@@ -5,5 +5,7 @@ inspect     inspect, gpu why, gpu diff
 gpu         gpu list, gpu ps and the other gpu commands
 explain     explain
 observe     observe
+teach       teach oracle
+doctor      doctor
 lab         lab
 """

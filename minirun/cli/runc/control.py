@@ -28,7 +28,6 @@ with lazy:
     from minirun.cgroups import stopping
     from minirun.running import (
         force_delete,  # 10 ms, for what hardly ever is
-        readiness,
     )
 
 SIGNALS: dict[str, int] = {
@@ -67,10 +66,10 @@ def main_start(args: list[str], settings: Settings) -> int:
     os.set_blocking(report, True)
     ready, pid = None, container.record.pid
     if notify.manager():
-        ready, init = readiness.listen(container.directory), os.pidfd_open(pid)
+        ready, init = notify.listen(container.directory), os.pidfd_open(pid)
     endings.start(container, Channel(report, -1, "init"))
     if ready:
-        readiness.relay_or_warn(ready, init, pid)
+        notify.relay_or_warn(ready, init, pid)
     return 0
 
 

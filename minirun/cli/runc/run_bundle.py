@@ -6,7 +6,7 @@ from minirun.cli.docker.run import Run, print_plan
 from minirun.cli.docker.run_options import WITH_BUNDLE
 from minirun.cli.runc import create
 from minirun.core.keeping.settings import Settings
-from minirun.running import bundle_run
+from minirun.running import bundle
 from minirun.running.reserve import first_record
 
 
@@ -32,4 +32,4 @@ def main(args: list[str], settings: Settings) -> int:
         config = options.config()
         record = first_record(settings, options.container_id, config)
         return print_plan(settings, config, record)
-    return bundle_run.run(options, settings)
+    return bundle.run(options, settings)
