@@ -33,6 +33,9 @@ class LazyModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         return getattr(lazy.load(self.__name__), name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(lazy.load(self.__name__), name, value)
+
 
 class _Package:
     """What `from package import name` takes its names from."""

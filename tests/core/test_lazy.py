@@ -32,6 +32,12 @@ def test_a_module_comes_at_its_first_use(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_what_is_set_is_set_in_the_module(tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text("value = 1\ndef get():\n    return value\n")
+    program = "with lazy:\n    import late\nlate.value = 2\nprint(late.get())\n"
+    assert run(program, tmp_path) == "2\n"
+
+
 def test_what_is_loaded_is_the_module_itself() -> None:
     with lazy:
         from minirun.core import events
