@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+import minirun.cgroups.systemd as systemd
 from cgroups.conftest import require_mounted
 from cgroups.systemd_cell import DBUS, SYSTEMD, SystemdCell
 from conftest import STORE, Program, wait_until
 from layers import layer_of
-from minirun.cgroups import systemd
 from minirun.core.errors import MinirunError
 from minirun.gpu import simulated
 from required import installed, skip

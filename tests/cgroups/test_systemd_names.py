@@ -2,7 +2,7 @@
 
 import pytest
 
-from minirun.cgroups import systemd
+import minirun.cgroups.systemd as systemd
 from minirun.cgroups.rules import DEFAULT, DeviceRule, container_rules
 from minirun.cgroups.ruleset import ALL
 from minirun.cgroups.systemd.properties import INFINITY, bitmap, of_devices, of_resources

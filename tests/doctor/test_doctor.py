@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import minirun.cgroups.systemd as systemd
 from minirun import cgroups, cli
-from minirun.cgroups import systemd
 from minirun.cli.look import doctor
 from minirun.cli.look.doctor import broken_by
 from minirun.doctor import attempts as probe
