@@ -1,7 +1,8 @@
 """The simulated driver's files: names, SONAMEs and links of the real driver's user space.
 
 They are those of driver 550.163.01 as a distribution installs it (measured: paths, link targets,
-SONAMEs, ELF class). The contents are stand-ins, and each says SIMULATED.
+SONAMEs, ELF class). The contents are stand-ins, and each says SIMULATED. The files that are made of
+these tables are kept in the store: a change counts LAYOUT up, in minirun.gpu.simulated.
 """
 
 from __future__ import annotations

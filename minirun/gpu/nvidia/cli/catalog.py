@@ -1,13 +1,14 @@
 """What NVIDIA's driver consists of in user space, and which capability brings which file.
 
 The order is the order in which the real nvidia-container-cli mounts. Names without a version: the
-driver's file is NAME.VERSION for a library. Measured (see the facts sheet); libraries that a
+driver's file is NAME.VERSION for a library. Measured with the real program; libraries that a
 driver of today does not ship any more (fatbinaryloader, compiler, ifr, cbl) are looked for too,
 since an older host has them.
 """
 
 _COMPUTE = "compute video"
 _GRAPHICS = "graphics display"
+"""Capabilities, one of which is enough."""
 
 LD_SO_CACHE = "/etc/ld.so.cache"
 """The loader's, in which the driver's libraries are found: minirun.gpu.nvidia.cli.ldcache."""
