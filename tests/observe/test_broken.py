@@ -11,7 +11,7 @@ import pytest
 
 from minirun.knowledge.texts import AROUND, room
 from minirun.show.log.recording import read
-from minirun.teach.observe import story, trace
+from minirun.teach.observe import inference, trace
 from observe.broken import BROKEN, EXIT, RUNTIMES, VERSIONS, Broken, Config, argv, clear, make
 from required import installed
 
@@ -117,7 +117,7 @@ def test_a_broken_pipe_is_no_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         if " EPIPE " in seen.text:
             break
     assert " EPIPE " in seen.text
-    (failed,) = [one for one in story.tell(seen.text, zero) if one.name == story.FAILED_BY]
+    (failed,) = [one for one in inference.infer(seen.text, zero) if one.name == inference.FAILED_BY]
     assert str(failed.args["call"]).startswith('execve("/nosuch/hook"')
     assert "Broken pipe" in failed.args["report"]
 

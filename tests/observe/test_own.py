@@ -12,7 +12,7 @@ import pytest
 from conftest import Program
 from minirun.show.log.event import Event
 from minirun.teach import strace
-from minirun.teach.observe import cast, family, rules, story, talk, trace
+from minirun.teach.observe import inference, observed_messages, process_tree, roles, rules, trace
 from minirun.teach.oracle import compare
 from minirun.teach.oracle.findings import Report
 from truth.conftest import GPUS, USER, pairs, plain_config, save
@@ -66,7 +66,7 @@ def test_it_is_what_the_log_says(kind: str, run: int, reachable: Program, layer:
     report = compare.judge(calls, watched.let_go)
     assert (report.untrue, report.missing) == ([], [])
     assert report.events > 50
-    told = story.tell(watched.text, zero)
+    told = inference.infer(watched.text, zero)
     assert len({event.id for event in told}) == 1
     _same_actors_and_stages(calls, report)
     _nothing_is_missing(told, report, zero)
@@ -78,11 +78,11 @@ def test_it_is_what_the_log_says(kind: str, run: int, reachable: Program, layer:
 
 def _same_actors_and_stages(calls: list[strace.Call], report: Report) -> None:
     """Each call that the log tells has the log's actor and stage."""
-    processes = family.read(calls)
-    (found,) = cast.read(processes, talk.read(processes))
+    processes = process_tree.read(calls)
+    (found,) = roles.read(processes, observed_messages.read(processes))
     wrong: Counter[tuple[str, ...]] = Counter()
     for event, call in pairs(report):
-        actor = cast.role(found, call.pid, call.began)
+        actor = roles.role(found, call.pid, call.began)
         stage = rules.stage_of(found, call.pid, call.began)
         if (actor, stage) != (event.actor, event.stage):
             wrong[event.name, event.actor, str(event.stage), actor, str(stage)] += 1
@@ -128,7 +128,10 @@ def test_events_have_the_form_of_the_log(reachable: Program) -> None:
     null = subprocess.DEVNULL
     argv = reachable.argv("run", "-q", "--rm", "busybox", "true")
     watched, zero = trace.watch(argv, stdin=null, stdout=null, stderr=null)
-    lines = [json.loads(line) for line in story.lines(story.tell(watched.text, zero)).splitlines()]
+    lines = [
+        json.loads(line)
+        for line in inference.lines(inference.infer(watched.text, zero)).splitlines()
+    ]
     assert all(line["observed"] is True for line in lines)
     keys = {"v", "t", "id", "stage", "actor", "pid", "kind", "name", "args", "ret", "errno", "dur"}
     assert all(line.keys() == keys | {"why", "observed"} for line in lines)

@@ -17,7 +17,7 @@ from minirun.show.log import narrate, recording
 from minirun.show.log.event import Event
 from minirun.show.log.recording import Recording
 from minirun.show.text import explained, paint, played
-from minirun.teach.observe import daemon, story, trace
+from minirun.teach.observe import daemon, inference, trace
 
 _FAILED = re.compile(r"(\w+)\(.*\) = -1 (E[A-Z0-9]+)", re.DOTALL)
 """A call that failed, as strace writes it: its name, its error."""
@@ -49,14 +49,14 @@ def main(args: list[str], settings: Settings) -> int:
     watched, zero = trace.watch(flags.args, (*join, *waiting))
     if flags.keep:
         _write(flags.keep, watched.text)
-    events = story.tell(watched.text, zero, waiting)
+    events = inference.infer(watched.text, zero, waiting)
     if not events:
         warn("no container was started: strace saw no runtime")
         return watched.status
     if os.geteuid() and (powerless := _setuid(events)):
         hint = "observe as root: sudo minirun observe -- setpriv --reuid USER …"
         warn(f"{powerless} has no privilege under a user's strace ({hint})")
-    log = story.lines(events)
+    log = inference.lines(events)
     if flags.output:
         _write(flags.output, log)
     for found in recording.parse(log.encode()):
@@ -78,11 +78,11 @@ def _show(found: Recording, level: str, settings: Settings) -> None:
     """Show a start on standard error, which is not the container's output; and why it failed."""
     _tell(f"\n{played.title(found)}\n")
     style = "summary" if level == "summary" else "lanes"
-    played.draw(found, style, level, None, _tell, lambda event: event.name != story.FAILED_BY)
-    hidden = [event.actor for event in found.events if event.name == story.UNREADABLE]
+    played.draw(found, style, level, None, _tell, lambda event: event.name != inference.FAILED_BY)
+    hidden = [event.actor for event in found.events if event.name == inference.UNREADABLE]
     if hidden:
         warn(f"strace could not read what {' and '.join(hidden)} said: observe as root")
-    failed = [event for event in found.events if event.name == story.FAILED_BY]
+    failed = [event for event in found.events if event.name == inference.FAILED_BY]
     for event in failed:
         stage = f"stage {event.stage}, " if event.stage else ""
         call = str(event.args["call"])

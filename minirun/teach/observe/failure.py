@@ -14,8 +14,8 @@ import os
 import re
 from dataclasses import dataclass
 
-from minirun.teach.observe import cast as casting
-from minirun.teach.observe.cast import Cast
+from minirun.teach.observe import roles
+from minirun.teach.observe.roles import ObservedStart
 from minirun.teach.observe.trace import ASKED, MADE
 from minirun.teach.strace import Call, seen
 
@@ -44,49 +44,49 @@ class Failure:
     """What the runtime wrote to its standard error; "" if that is nothing."""
 
 
-def find(cast: Cast) -> Failure | None:
+def find(start: ObservedStart) -> Failure | None:
     """Return the call by which a start failed; None if the command runs, or nothing tells it."""
-    if cast.command:
+    if start.command:
         return None
-    report = _report(cast)
+    report = _report(start)
     said = [line for line in report.lower().splitlines() if _WARNING not in line]
-    begin = max((p.time for p in cast.maker.programs if p.by_path), default=0.0)
+    begin = max((p.time for p in start.maker.programs if p.by_path), default=0.0)
     best: tuple[int, float, Call, int] | None = None
-    for pid, process in cast.family.items():
-        if not cast.has(pid):
+    for pid, process in start.processes.items():
+        if not start.has(pid):
             continue
         for call in process.calls:
             # what comes before the runtime's program is its caller's: a search of PATH
-            rank = _fits(cast, pid, call, said) if call.time >= begin else 0
+            rank = _fits(start, pid, call, said) if call.time >= begin else 0
             if rank and (best is None or (rank, call.time) >= best[:2]):
                 best = (rank, call.time, call, pid)
     if best:
         return Failure(best[2], best[3], report)
-    ends = [call for call in cast.maker.calls if call.name == "exit_group"]
+    ends = [call for call in start.maker.calls if call.name == "exit_group"]
     decided = ends and ends[-1].args[0] not in ("0", "")
-    return Failure(ends[-1], cast.runtime, report) if decided else None
+    return Failure(ends[-1], start.runtime, report) if decided else None
 
 
-def _report(cast: Cast) -> str:
+def _report(start: ObservedStart) -> str:
     """Return what the runtime, and its copies of itself, wrote to the standard error."""
-    pids = (cast.runtime, *cast.between, cast.init, cast.entrant)
+    pids = (start.runtime, *start.between, start.init, start.entrant)
     return "".join(
-        casting.text_of(call)
+        roles.text_of(call)
         for pid in pids
-        for call in (cast.family[pid].calls if pid in cast.family else [])
+        for call in (start.processes[pid].calls if pid in start.processes else [])
         if call.name == "write" and seen(call.args[0])[0] == 2
     )
 
 
-def _fits(cast: Cast, pid: int, call: Call, said: list[str]) -> int:
+def _fits(start: ObservedStart, pid: int, call: Call, said: list[str]) -> int:
     """Return how well a call fits a report; 0: not at all."""
     if call.name == "exit_group":
-        decided = cast.hook_of(pid) == pid and bool(cast.family[pid].programs)
+        decided = start.hook_of(pid) == pid and bool(start.processes[pid].programs)
         told = any("hook" in line for line in said)
         return _HOOK * (decided and told and call.args[0] not in ("0", ""))
     if call.errno == "EPIPE":  # its reader has ended, and that has a reason of its own
         return 0
-    if not (call.name in ASKED or (call.errno and (casting.is_work(call) or call.name in _ALSO))):
+    if not (call.name in ASKED or (call.errno and (roles.is_work(call) or call.name in _ALSO))):
         return 0
     return max((_fits_line(call, line) for line in said), default=0)
 
@@ -102,7 +102,7 @@ def _fits_line(call: Call, line: str) -> int:
     if not (words or named) or (not call.errno and not whole):
         return 0
     called = call.name.removesuffix("at") in line
-    work = casting.is_work(call)
+    work = roles.is_work(call)
     failed = _FAILED * bool(call.errno)
     error = _ERROR if named or called else _ALONE  # alone it is the error of many calls
     return failed + error * words + _NAME * named + _PATH * whole + _CALL * called + _WORK * work

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from minirun.teach.observe.cast import Cast
+from minirun.teach.observe.roles import ObservedStart
 
 
 @dataclass(frozen=True)
@@ -19,53 +19,53 @@ class Rule:
     actor: str
     name: str
     why: str
-    begin: Callable[[Cast], float]
+    begin: Callable[[ObservedStart], float]
     """Seconds since the epoch; 0.0: it does not come."""
-    end: Callable[[Cast], float]
+    end: Callable[[ObservedStart], float]
 
 
-def _executed(cast: Cast) -> float:
-    programs = cast.maker.programs
-    return programs[0].began if programs else cast.maker.calls[0].began
+def _executed(start: ObservedStart) -> float:
+    programs = start.maker.programs
+    return programs[0].began if programs else start.maker.calls[0].began
 
 
-def _asks(cast: Cast) -> float:
-    return cast.ask[0].call.began if cast.ask else 0.0
+def _asks(start: ObservedStart) -> float:
+    return start.ask[0].call.began if start.ask else 0.0
 
 
-def _asked(cast: Cast) -> float:
-    return cast.ask[-1].arrived if cast.ask else 0.0
+def _asked(start: ObservedStart) -> float:
+    return start.ask[-1].arrived if start.ask else 0.0
 
 
-def _told(cast: Cast) -> float:
-    state = cast.hooks.get(cast.injector)
+def _told(start: ObservedStart) -> float:
+    state = start.hooks.get(start.injector)
     return (state.read or state.call.time) if state else 0.0
 
 
-def _hooks_done(cast: Cast) -> float:
+def _hooks_done(start: ObservedStart) -> float:
     """The injector's begin, or the answer: what stage 3 ends with."""
-    return _told(cast) or _answers(cast)
+    return _told(start) or _answers(start)
 
 
-def _injected(cast: Cast) -> float:
-    calls = cast.family[cast.injector].calls if cast.injector else []
+def _injected(start: ObservedStart) -> float:
+    calls = start.processes[start.injector].calls if start.injector else []
     return calls[-1].time if calls else 0.0
 
 
-def _answers(cast: Cast) -> float:
-    return cast.answer[0].call.began if cast.answer else 0.0
+def _answers(start: ObservedStart) -> float:
+    return start.answer[0].call.began if start.answer else 0.0
 
 
-def _answered(cast: Cast) -> float:
+def _answered(start: ObservedStart) -> float:
     """Where no hooks were asked for, init's first own hook comes in stage 7 as well."""
-    if cast.answer:
-        return cast.answer[-1].arrived
-    own = [pid for pid in cast.hooks if cast.family[pid].maker == cast.init]
-    return min((cast.family[pid].born for pid in own), default=0.0)
+    if start.answer:
+        return start.answer[-1].arrived
+    own = [pid for pid in start.hooks if start.processes[pid].maker == start.init]
+    return min((start.processes[pid].born for pid in own), default=0.0)
 
 
-def _becomes(cast: Cast) -> float:
-    return cast.command.time if cast.command else 0.0
+def _becomes(start: ObservedStart) -> float:
+    return start.command.time if start.command else 0.0
 
 
 TABLE = (
@@ -78,10 +78,10 @@ TABLE = (
          _asked, _hooks_done),
     Rule(4, "hook", "make arguments for nvidia-container-cli",
          "a hook that later works on the container's mounts has read the container's state",
-         _told, Cast.first_work),
+         _told, ObservedStart.first_work),
     Rule(5, "cli", "put the GPUs in",
          "a process that is no init enters init's mount namespace, mounts or makes nodes",
-         Cast.first_work, _injected),
+         ObservedStart.first_work, _injected),
     Rule(6, "runtime", "answer: hooks done",
          "what the runtime says last to init before init changes its root", _answers, _answered),
     Rule(7, "init", "pivot_root and exec",
@@ -92,36 +92,36 @@ TABLE = (
 
 
 @cache
-def times(cast: Cast) -> dict[int, tuple[float, float]]:
+def times(start: ObservedStart) -> dict[int, tuple[float, float]]:
     """Return stage → when it began and ended (epoch, seconds; 0.0: not), of those that began.
 
     An exec has no stages. Of a container that waited for `start` the last one is seen.
     """
-    if not cast.stages:
+    if not start.stages:
         return {}
-    if cast.resumed:
-        return {7: (cast.family[cast.init].calls[0].began, _becomes(cast))}
-    found = {rule.stage: (rule.begin(cast), rule.end(cast)) for rule in TABLE}
+    if start.resumed:
+        return {7: (start.processes[start.init].calls[0].began, _becomes(start))}
+    found = {rule.stage: (rule.begin(start), rule.end(start)) for rule in TABLE}
     return {stage: pair for stage, pair in found.items() if pair[0]}
 
 
-def stage_of(cast: Cast, pid: int, at: float) -> int:
+def stage_of(start: ObservedStart, pid: int, at: float) -> int:
     """Return the stage that a process is in at a moment; 0: none is known."""
-    first = _inherited(cast, pid)
+    first = _inherited(start, pid)
     owned: tuple[int, ...] = ()
-    if pid == cast.init:
+    if pid == start.init:
         first, owned = 1, (2, 7)
-    elif pid == cast.runtime or cast.between.get(pid) == "runtime":
+    elif pid == start.runtime or start.between.get(pid) == "runtime":
         owned = (1, 3, 6)
-    elif pid == cast.injector:
+    elif pid == start.injector:
         owned = (4, 5)
-    begun = times(cast)
+    begun = times(start)
     return max((n for n in owned if n in begun and at >= begun[n][0]), default=first)
 
 
-def _inherited(cast: Cast, pid: int) -> int:
+def _inherited(start: ObservedStart, pid: int) -> int:
     """Return the stage in which a process was made."""
-    process = cast.family[pid]
-    if not process.maker or not cast.has(process.maker):
+    process = start.processes[pid]
+    if not process.maker or not start.has(process.maker):
         return 0
-    return stage_of(cast, process.maker, process.born)
+    return stage_of(start, process.maker, process.born)

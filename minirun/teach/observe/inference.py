@@ -11,12 +11,10 @@ from typing import Any
 
 from minirun.core.keeping import jsonlite
 from minirun.show.log.event import Event
-from minirun.teach.observe import cast as casting
-from minirun.teach.observe import failure, rules, talk
-from minirun.teach.observe import family as families
-from minirun.teach.observe.cast import Cast
-from minirun.teach.observe.family import EXEC, Process, is_thread
-from minirun.teach.observe.talk import ObservedMessage
+from minirun.teach.observe import failure, observed_messages, process_tree, roles, rules
+from minirun.teach.observe.observed_messages import ObservedMessage
+from minirun.teach.observe.process_tree import EXEC, Process, is_thread
+from minirun.teach.observe.roles import ObservedStart
 from minirun.teach.oracle import calls as table
 from minirun.teach.strace import Call, parse, seen, string
 
@@ -45,20 +43,20 @@ _LONGEST, _LONGEST_REPORT = 200, 4000
 """Characters of a message's text, and of what a runtime says of its failure."""
 
 
-def tell(text: str, zero: float, waiting: dict[int, str] | None = None) -> list[Event]:
+def infer(text: str, zero: float, waiting: dict[int, str] | None = None) -> list[Event]:
     """Return the events of all containers that were started, in their order.
 
     `text`: what strace wrote; `zero`: see minirun.teach.observe.trace; `waiting`: the inits that
     waited for `start` before, with their containers' ids.
     """
-    family = families.read(parse(text))
-    messages = talk.read(family)
-    found = casting.read(family, messages) or casting.resumed(family, waiting or {})
-    if family and not found:
-        found = [casting.unborn(family)]
+    processes = process_tree.read(parse(text))
+    messages = observed_messages.read(processes)
+    found = roles.read(processes, messages) or roles.resumed(processes, waiting or {})
+    if processes and not found:
+        found = [roles.without_init(processes)]
         found[0].stages = failure.find(found[0]) is not None
-    teller = [_Teller(cast, messages, zero, alone=len(found) == 1) for cast in found]
-    return [event for each in teller for event in each.events()]
+    makers = [_EventMaker(start, messages, zero, alone=len(found) == 1) for start in found]
+    return [event for each in makers for event in each.events()]
 
 
 def lines(events: list[Event]) -> str:
@@ -66,13 +64,13 @@ def lines(events: list[Event]) -> str:
     return "".join(jsonlite.dumps(event.fields()) + "\n" for event in events)
 
 
-class _Teller:
-    """Tells one container's start."""
+class _EventMaker:
+    """Makes the events of one container's start."""
 
     def __init__(
-        self, cast: Cast, messages: list[ObservedMessage], zero: float, *, alone: bool
+        self, start: ObservedStart, messages: list[ObservedMessage], zero: float, *, alone: bool
     ) -> None:
-        self.cast = cast
+        self.start = start
         self.messages = messages
         self.zero = zero
         self.alone = alone  # all that was seen belongs to it
@@ -80,8 +78,8 @@ class _Teller:
     def events(self) -> list[Event]:
         """Return the events in the order in which they happened."""
         found = [*self._stages(), *self._said(), *self._hidden()]
-        for pid, process in self.cast.family.items():
-            if self.cast.has(pid):
+        for pid, process in self.start.processes.items():
+            if self.start.has(pid):
                 found += self._done(process)
             elif self.alone:
                 found += self._around(process)
@@ -89,7 +87,7 @@ class _Teller:
 
     def _failed(self) -> Iterator[tuple[tuple[float, int], Event]]:
         """Yield the end of a stage that failed, and the call by which it did."""
-        failed = failure.find(self.cast)
+        failed = failure.find(self.start)
         if not failed:
             return
         call, pid = failed.call, failed.pid
@@ -97,7 +95,7 @@ class _Teller:
         event = self._event(call.time, pid, "note", FAILED_BY, args, ret=-1,
                             began=call.began)  # fmt: skip
         yield (call.time, 2), event
-        begun = rules.times(self.cast)
+        begun = rules.times(self.start)
         rule = next((rule for rule in rules.TABLE if rule.stage == event.stage), None)
         if rule and rule.stage in begun:
             begin = begun[rule.stage][0]
@@ -109,7 +107,7 @@ class _Teller:
     def _stages(self) -> Iterator[tuple[tuple[float, int], Event]]:
         """Yield where stages begin and end."""
         for rule in rules.TABLE:
-            begin, end = rules.times(self.cast).get(rule.stage, (0.0, 0.0))
+            begin, end = rules.times(self.start).get(rule.stage, (0.0, 0.0))
             if begin:
                 pid = self._owner(rule.actor)
                 yield (begin, 3), self._event(
@@ -123,21 +121,21 @@ class _Teller:
                     )  # fmt: skip
 
     def _owner(self, actor: str) -> int:
-        cast = self.cast
-        return {"runtime": cast.runtime, "init": cast.init}.get(actor, cast.injector)
+        start = self.start
+        return {"runtime": start.runtime, "init": start.init}.get(actor, start.injector)
 
     def _said(self) -> Iterator[tuple[tuple[float, int], Event]]:
         """Yield the messages between actors of this container, until its command runs."""
-        command = self.cast.command
+        command = self.start.command
         for message in self.messages:
             at = message.arrived
             late = command and at > command.time
-            if late or message.is_log or not self.cast.has(message.sender):
+            if late or message.is_log or not self.start.has(message.sender):
                 continue
             to = message.receiver or self._reader(message)
-            if not to or not self.cast.has(to) or at == message.call.began:
+            if not to or not self.start.has(to) or at == message.call.began:
                 continue
-            sender, receiver = (casting.role(self.cast, pid, at) for pid in (message.sender, to))
+            sender, receiver = (roles.role(self.start, pid, at) for pid in (message.sender, to))
             if sender != receiver:
                 args = {"to": receiver, "bytes": message.call.ret, "text": message.text[:_LONGEST]}
                 yield (
@@ -149,22 +147,22 @@ class _Teller:
 
     def _hidden(self) -> Iterator[tuple[tuple[float, int], Event]]:
         """Yield a note for each process whose reads and writes strace could not read."""
-        for pid in self.cast.family:
-            calls = [call for call in self.cast.family[pid].calls if _is_hidden(call)]
-            if calls and self.cast.has(pid):
+        for pid in self.start.processes:
+            calls = [call for call in self.start.processes[pid].calls if _is_hidden(call)]
+            if calls and self.start.has(pid):
                 args = {"calls": len(calls)}
                 at = calls[0].time
                 yield (at, 1), self._event(at, pid, "note", UNREADABLE, args)
 
     def _reader(self, message: ObservedMessage) -> int:
         """The hook that had the pipe and did not read it."""
-        return next((pid for pid, state in self.cast.hooks.items() if state == message), 0)
+        return next((pid for pid, state in self.start.hooks.items() if state == message), 0)
 
     def _done(self, process: Process) -> Iterator[tuple[tuple[float, int], Event]]:
         """Yield what a process of this container did to make it."""
         files: dict[int, str] = {}
         for call in process.calls:
-            if self.cast.command and self._is_the_containers(process.pid, call):
+            if self.start.command and self._is_the_containers(process.pid, call):
                 return
             if call.made and call.ret is not None:
                 files[call.ret] = call.made
@@ -179,15 +177,15 @@ class _Teller:
 
     def _is_the_containers(self, pid: int, call: Call) -> bool:
         """Return True for what the container's command does, and what it makes."""
-        command, cast = self.cast.command, self.cast
+        command, start = self.start.command, self.start
         if not command:
             return False
         return any(
-            (call.time if each == pid else cast.family[child].born) > command.time
+            (call.time if each == pid else start.processes[child].born) > command.time
             for each, child in zip(
-                (pid, *cast.ancestors(pid)), (pid, pid, *cast.ancestors(pid)), strict=False
+                (pid, *start.ancestors(pid)), (pid, pid, *start.ancestors(pid)), strict=False
             )
-            if each == (cast.init or cast.entrant)
+            if each == (start.init or start.entrant)
         )
 
     def _around(self, process: Process) -> Iterator[tuple[tuple[float, int], Event]]:
@@ -204,13 +202,13 @@ class _Teller:
         *, stage: int | None = None, actor: str = "", ret: int | None = 0, errno: str = "",
         began: float = 0.0, took: float = 0.0, why: str = "",
     ) -> Event:  # fmt: skip
-        cast = self.cast
+        start = self.start
         first = began or at
         if stage is None:
-            stage = rules.stage_of(cast, pid, first) if cast.has(pid) else 0
+            stage = rules.stage_of(start, pid, first) if start.has(pid) else 0
         return Event(
-            1, round((at - self.zero) * 1e9), cast.id or "observed", stage,
-            actor or casting.role(cast, pid, at if kind == "exec" else first), pid, kind, name,
+            1, round((at - self.zero) * 1e9), start.id or "observed", stage,
+            actor or roles.role(start, pid, at if kind == "exec" else first), pid, kind, name,
             args or {}, ret, errno or None, round(took * 1e9), why, {"observed": True},
         )  # fmt: skip
 
@@ -219,7 +217,7 @@ def _makes(call: Call) -> bool:
     """Return True for a call that the log of a start tells."""
     if call.name in ("clone", "clone3") and is_thread(call):
         return False
-    if casting.is_work(call):
+    if roles.is_work(call):
         return call.name != "prctl" or not call.args[0].startswith(_NO_PLACE)
     if call.name in _FOLDERS:
         path = next((string(arg) or "" for arg in call.args if arg.startswith('"')), "")
@@ -270,8 +268,8 @@ def _plain(value: Any, files: dict[int, str]) -> Any:
     if isinstance(value, frozenset):
         return "|".join(sorted(value)) or "0"
     if isinstance(value, str):
-        for start in _OWN_FILES:
-            rest = value.removeprefix(start)
+        for beginning in _OWN_FILES:
+            rest = value.removeprefix(beginning)
             if rest != value and rest.isdigit():
                 return files.get(int(rest), value)
     return value

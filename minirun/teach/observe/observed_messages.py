@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from minirun.teach.observe.family import Process
+from minirun.teach.observe.process_tree import Process
 from minirun.teach.strace import Call, seen, string
 
 _WRITES = ("write", "sendto", "sendmsg")
@@ -87,13 +87,13 @@ class _Part:
     """How many bytes went before it on its channel; -1: it was not sent."""
 
 
-def read(family: dict[int, Process]) -> list[ObservedMessage]:
+def read(processes: dict[int, Process]) -> list[ObservedMessage]:
     """Return all messages between two processes, in the order in which they were sent."""
     written: dict[str, list[_Part]] = defaultdict(list)
     sent: dict[str, int] = defaultdict(int)
     readers: dict[str, list[tuple[Call, int, int]]] = defaultdict(list)
     taken: dict[str, int] = defaultdict(int)
-    calls = [(call, pid) for pid, process in family.items() for call in process.calls]
+    calls = [(call, pid) for pid, process in processes.items() for call in process.calls]
     for call, pid in sorted(calls, key=lambda pair: pair[0].time):
         refused = call.errno == "EPIPE"  # the reader has gone: it was said all the same
         looked = any("MSG_PEEK" in word for word in call.args)

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from minirun.core.keeping import places
-from minirun.teach.observe.family import Process, Program
-from minirun.teach.observe.talk import ObservedMessage
+from minirun.teach.observe.observed_messages import ObservedMessage
+from minirun.teach.observe.process_tree import Process, Program
 from minirun.teach.oracle.compare import LISTED, is_question
 from minirun.teach.strace import Call, flags, seen, string
 
@@ -32,10 +32,10 @@ _NAMESPACES = {"mnt": "CLONE_NEWNS", "pid": "CLONE_NEWPID"}
 
 
 @dataclass(eq=False)
-class Cast:
+class ObservedStart:
     """The processes of one container's start."""
 
-    family: dict[int, Process]
+    processes: dict[int, Process]
     init: int
     """Its pid; 0: there is none."""
     runtime: int
@@ -67,11 +67,11 @@ class Cast:
     @property
     def maker(self) -> Process:
         """The runtime."""
-        return self.family[self.runtime]
+        return self.processes[self.runtime]
 
     def ancestors(self, pid: int) -> Iterator[int]:
         """Yield the makers of a process, the nearest first."""
-        return ancestors(self.family, pid)
+        return ancestors(self.processes, pid)
 
     def hook_of(self, pid: int) -> int:
         """Return the hook that a process is, or that made it; 0 if none did."""
@@ -96,40 +96,40 @@ class Cast:
         state = self.hooks[self.injector]
         times = [
             program.time
-            for pid in (self.injector, *descendants(self.family, self.injector))
-            for program in self.family[pid].programs
+            for pid in (self.injector, *descendants(self.processes, self.injector))
+            for program in self.processes[pid].programs
             if program.name == _CLI
         ]
         if not times:
-            calls = self.family[self.injector].calls
+            calls = self.processes[self.injector].calls
             times = [c.began for c in calls if c.began > (state.read or 0) and is_work(c)]
         return min(times, default=0.0)
 
 
-def read(family: dict[int, Process], messages: list[ObservedMessage]) -> list[Cast]:
-    """Return a cast for each container that was started, in their order."""
-    found: list[Cast] = []
-    for init in _inits(family, messages):
-        runtime = _runtime(family, init)
-        if runtime and not any(cast.has(init) and cast.hook_of(init) for cast in found):
-            found.append(_fill(Cast(family, init, runtime), messages))
-    return found or _entrant(family)
+def read(processes: dict[int, Process], messages: list[ObservedMessage]) -> list[ObservedStart]:
+    """Return each start of a container, in their order."""
+    found: list[ObservedStart] = []
+    for init in _inits(processes, messages):
+        runtime = _runtime(processes, init)
+        if runtime and not any(start.has(init) and start.hook_of(init) for start in found):
+            found.append(_fill(ObservedStart(processes, init, runtime), messages))
+    return found or _entrant(processes)
 
 
-def _entrant(family: dict[int, Process]) -> list[Cast]:
-    """Return the cast of an exec; nothing if no process entered a container."""
-    for pid, process in family.items():
+def _entrant(processes: dict[int, Process]) -> list[ObservedStart]:
+    """Return an exec as a start; nothing if no process entered a container."""
+    for pid, process in processes.items():
         joined = next((call for call in process.calls if _joins(call)), None)
-        runtime = _runtime(family, pid) if joined else 0
+        runtime = _runtime(processes, pid) if joined else 0
         if joined and runtime:
-            line = [pid, *(each for each in descendants(family, pid))]
-            became = (each for each in line if _executed(family[each], joined.time))
-            cast = Cast(family, 0, runtime, next(became, line[-1]))
-            cast.command = _executed(family[cast.entrant], joined.time)
-            cast.stages = False
-            _fill_between(cast, cast.entrant, "exec")
-            cast.id = _id(cast, [])
-            return [cast]
+            line = [pid, *(each for each in descendants(processes, pid))]
+            became = (each for each in line if _executed(processes[each], joined.time))
+            start = ObservedStart(processes, 0, runtime, next(became, line[-1]))
+            start.command = _executed(processes[start.entrant], joined.time)
+            start.stages = False
+            _fill_between(start, start.entrant, "exec")
+            start.id = _id(start, [])
+            return [start]
     return []
 
 
@@ -153,37 +153,39 @@ def _executed(process: Process, since: float) -> Call | None:
     )
 
 
-def resumed(family: dict[int, Process], waiting: dict[int, str]) -> list[Cast]:
+def resumed(processes: dict[int, Process], waiting: dict[int, str]) -> list[ObservedStart]:
     """Return the casts of containers that were made before: `waiting` is pid of init → id."""
     found = []
     for pid, container_id in waiting.items():
-        runtime = next((p for p, one in family.items() if one.programs and p not in waiting), 0)
-        if pid in family and runtime:
-            cast = Cast(family, pid, runtime, id=container_id, resumed=True)
-            cast.command = _executed(family[pid], 0.0)
-            found.append(cast)
+        runtime = next((p for p, one in processes.items() if one.programs and p not in waiting), 0)
+        if pid in processes and runtime:
+            start = ObservedStart(processes, pid, runtime, id=container_id, resumed=True)
+            start.command = _executed(processes[pid], 0.0)
+            found.append(start)
     return found
 
 
-def unborn(family: dict[int, Process]) -> Cast:
-    """Return the cast of a start that ended before there was an init: the runtime alone."""
-    runtime = next((pid for pid, one in family.items() if one.programs), next(iter(family), 0))
-    cast = Cast(family, 0, runtime)
-    cast.id = _id(cast, [])
-    return cast
+def without_init(processes: dict[int, Process]) -> ObservedStart:
+    """Return a start that ended before there was an init: the runtime alone."""
+    runtime = next(
+        (pid for pid, one in processes.items() if one.programs), next(iter(processes), 0)
+    )
+    start = ObservedStart(processes, 0, runtime)
+    start.id = _id(start, [])
+    return start
 
 
-def ancestors(family: dict[int, Process], pid: int) -> Iterator[int]:
+def ancestors(processes: dict[int, Process], pid: int) -> Iterator[int]:
     """Yield the makers of a process, the nearest first."""
-    while (pid := family[pid].maker if pid in family else 0) in family:
+    while (pid := processes[pid].maker if pid in processes else 0) in processes:
         yield pid
 
 
-def descendants(family: dict[int, Process], pid: int) -> Iterator[int]:
+def descendants(processes: dict[int, Process], pid: int) -> Iterator[int]:
     """Yield all that a process made, and what those made."""
-    for child in family[pid].children:
+    for child in processes[pid].children:
         yield child
-        yield from descendants(family, child)
+        yield from descendants(processes, child)
 
 
 def is_work(call: Call) -> bool:
@@ -191,21 +193,21 @@ def is_work(call: Call) -> bool:
     return call.name in LISTED and not is_question(call)
 
 
-def _inits(family: dict[int, Process], messages: list[ObservedMessage]) -> list[int]:
+def _inits(processes: dict[int, Process], messages: list[ObservedMessage]) -> list[int]:
     """Return those that can be an init, in their order: those that change their root, if any do.
 
     What a hook made is none: nvidia-container-cli gives ldconfig a root of its own. Hooks get the
     container's state.
     """
-    told = {pid for message in messages for pid in _told(family, message)}
+    told = {pid for message in messages for pid in _told(processes, message)}
     born = [
         pid
-        for pid, process in family.items()
+        for pid, process in processes.items()
         if process.namespaces.intersection(_NEW_ROOT)
-        and not any(each in told for each in ancestors(family, pid))
+        and not any(each in told for each in ancestors(processes, pid))
         and pid not in told
     ]
-    rooted = [pid for pid in born if _root(family[pid])]
+    rooted = [pid for pid in born if _root(processes[pid])]
     if rooted:
         return rooted
     talkers = {message.sender for message in messages} | {m.receiver for m in messages}
@@ -225,74 +227,76 @@ def _root(process: Process) -> Call | None:
     return None
 
 
-def _runtime(family: dict[int, Process], init: int) -> int:
+def _runtime(processes: dict[int, Process], init: int) -> int:
     """Return the nearest maker that was executed by a path; 0 if strace saw none."""
-    for pid in ancestors(family, init):
-        program = family[pid].program(family[init].born)
-        if program and any(p.by_path for p in family[pid].programs if p.time <= program.time):
+    for pid in ancestors(processes, init):
+        program = processes[pid].program(processes[init].born)
+        if program and any(p.by_path for p in processes[pid].programs if p.time <= program.time):
             return pid
     return 0
 
 
-def _fill(cast: Cast, messages: list[ObservedMessage]) -> Cast:
-    init = cast.family[cast.init]
-    _fill_between(cast, cast.init, "runtime")
-    cast.hooks = _hooks(cast, messages)
-    cast.root, cast.command = _root(init), _command(init)
-    cast.tried = [pid for pid in cast.maker.children if _was_not_executed(cast, pid)]
-    ours = {cast.runtime, *(pid for pid, actor in cast.between.items() if actor == "runtime")}
-    cast.ask, cast.answer = _exchange(cast, messages, ours)
-    end = cast.command.time if cast.command else float("inf")
+def _fill(start: ObservedStart, messages: list[ObservedMessage]) -> ObservedStart:
+    init = start.processes[start.init]
+    _fill_between(start, start.init, "runtime")
+    start.hooks = _hooks(start, messages)
+    start.root, start.command = _root(init), _command(init)
+    start.tried = [pid for pid in start.maker.children if _was_not_executed(start, pid)]
+    ours = {start.runtime, *(pid for pid, actor in start.between.items() if actor == "runtime")}
+    start.ask, start.answer = _exchange(start, messages, ours)
+    end = start.command.time if start.command else float("inf")
     for message in messages:
         pair = {message.sender, message.receiver}
-        if cast.init in pair and message.call.began < end:
-            cast.starters += [
-                pid for pid in pair - {cast.init, 0, *ours, *cast.between} - set(cast.starters)
-                if not cast.hook_of(pid) and pid not in init.children
+        if start.init in pair and message.call.began < end:
+            start.starters += [
+                pid for pid in pair - {start.init, 0, *ours, *start.between} - set(start.starters)
+                if not start.hook_of(pid) and pid not in init.children
             ]  # fmt: skip
-    cast.injector = next((pid for pid in cast.hooks if _injects(cast, pid)), 0)
-    cast.id = _id(cast, messages)
-    return cast
+    start.injector = next((pid for pid in start.hooks if _injects(start, pid)), 0)
+    start.id = _id(start, messages)
+    return start
 
 
-def _fill_between(cast: Cast, last: int, copy: str) -> None:
+def _fill_between(start: ObservedStart, last: int, copy: str) -> None:
     """Name the processes between the runtime and `last`; `copy` is one that executed nothing."""
     again = False
-    for pid in reversed([each for each in cast.ancestors(last) if _below(cast, each)]):
-        again |= bool(cast.family[pid].programs)
-        cast.between[pid] = "nsexec" if again else copy
+    for pid in reversed([each for each in start.ancestors(last) if _below(start, each)]):
+        again |= bool(start.processes[pid].programs)
+        start.between[pid] = "nsexec" if again else copy
 
 
-def _below(cast: Cast, pid: int) -> bool:
-    return pid != cast.runtime and cast.runtime in cast.ancestors(pid)
+def _below(start: ObservedStart, pid: int) -> bool:
+    return pid != start.runtime and start.runtime in start.ancestors(pid)
 
 
-def _hooks(cast: Cast, messages: list[ObservedMessage]) -> dict[int, ObservedMessage]:
+def _hooks(start: ObservedStart, messages: list[ObservedMessage]) -> dict[int, ObservedMessage]:
     """Return the processes to which the container's state was given."""
     found: dict[int, ObservedMessage] = {}
     for message in messages:
-        if cast.has(message.sender):
-            found.update((pid, message) for pid in _told(cast.family, message) if pid not in found)
+        if start.has(message.sender):
+            found.update(
+                (pid, message) for pid in _told(start.processes, message) if pid not in found
+            )
     return found
 
 
-def _was_not_executed(cast: Cast, pid: int) -> bool:
+def _was_not_executed(start: ObservedStart, pid: int) -> bool:
     """Return True for a child that was to become a program once init lived, and could not."""
-    process = cast.family[pid]
+    process = start.processes[pid]
     tried = any(call.name == "execve" and call.errno for call in process.calls)
-    late = process.born > cast.family[cast.init].born
-    return tried and late and not process.programs and pid not in cast.hooks
+    late = process.born > start.processes[start.init].born
+    return tried and late and not process.programs and pid not in start.hooks
 
 
-def _told(family: dict[int, Process], message: ObservedMessage) -> list[int]:
+def _told(processes: dict[int, Process], message: ObservedMessage) -> list[int]:
     """Return to whom a maker gave a container's state: who read it, or has its pipe as stdin."""
     if not message.is_state:
         return []
-    children = family[message.sender].children
+    children = processes[message.sender].children
     if message.receiver:  # perhaps a program that the hook runs
-        line = {message.receiver, *ancestors(family, message.receiver)}
+        line = {message.receiver, *ancestors(processes, message.receiver)}
         return [pid for pid in children if pid in line]
-    return [pid for pid in children if message.channel in family[pid].stdin]
+    return [pid for pid in children if message.channel in processes[pid].stdin]
 
 
 def _command(init: Process) -> Call | None:
@@ -305,7 +309,7 @@ def _command(init: Process) -> Call | None:
 
 
 def _exchange(
-    cast: Cast, messages: list[ObservedMessage], ours: set[int]
+    start: ObservedStart, messages: list[ObservedMessage], ours: set[int]
 ) -> tuple[list[ObservedMessage], list[ObservedMessage]]:
     """Return init's question and the runtime's answer: both before init changes its root.
 
@@ -313,31 +317,31 @@ def _exchange(
     that. If it did not, the answer is what the runtime said last to init; a start that failed
     before that has neither.
     """
-    end = cast.root.began if cast.root else float("inf")
+    end = start.root.began if start.root else float("inf")
     runs: list[list[ObservedMessage]] = []
     for message in messages:
         pair = {message.sender, message.receiver}
-        if message.call.began < end and cast.init in pair and pair & ours:
+        if message.call.began < end and start.init in pair and pair & ours:
             if not runs or runs[-1][0].sender != message.sender:
                 runs.append([])
             runs[-1].append(message)
-    states = [state.call.time for state in cast.hooks.values() if state.sender in ours]
-    states += [cast.family[pid].born for pid in cast.tried]
+    states = [state.call.time for state in start.hooks.values() if state.sender in ours]
+    states += [start.processes[pid].born for pid in start.tried]
     for ask, answer in zip(reversed(runs), [[], *reversed(runs)], strict=False):
-        if ask[0].sender != cast.init:
+        if ask[0].sender != start.init:
             continue
         before = [one for one in ask if states and one.call.time < min(states)]
         if before:
-            return before, answer if cast.root else []
-        if not states and answer and cast.root:
+            return before, answer if start.root else []
+        if not states and answer and start.root:
             return ask, answer
     return [], []
 
 
-def _injects(cast: Cast, pid: int) -> bool:
+def _injects(start: ObservedStart, pid: int) -> bool:
     """Return True if a hook is NVIDIA's, or enters init's mount namespace as NVIDIA's does."""
-    for each in (pid, *descendants(cast.family, pid)):
-        process = cast.family[each]
+    for each in (pid, *descendants(start.processes, pid)):
+        process = start.processes[each]
         if any(program.name in _INJECTORS for program in process.programs):
             return True
         if any("CLONE_NEWNS" in _joins(call) for call in process.calls):
@@ -345,50 +349,50 @@ def _injects(cast: Cast, pid: int) -> bool:
     return False
 
 
-def role(cast: Cast, pid: int, at: float) -> str:
+def role(start: ObservedStart, pid: int, at: float) -> str:
     """Return the actor that a process is at a moment; its program's name for what is none."""
-    process = cast.family[pid]
+    process = start.processes[pid]
     program = process.program(at)
-    if hook := cast.hook_of(pid):
+    if hook := start.hook_of(pid):
         if program and program.name in _LDCONFIG:
             return "ldconfig"
-        work = cast.first_work()
-        return "cli" if hook == cast.injector and work and at >= work else "hook"
-    if pid == cast.init:
+        work = start.first_work()
+        return "cli" if hook == start.injector and work and at >= work else "hook"
+    if pid == start.init:
         return "init"
-    if pid == cast.entrant:
+    if pid == start.entrant:
         return "exec"
-    if pid in cast.between:
-        return cast.between[pid]
-    if pid == cast.runtime or pid in cast.starters:
+    if pid in start.between:
+        return start.between[pid]
+    if pid == start.runtime or pid in start.starters:
         return "runtime"
-    if program and program.time > process.born and cast.has(pid):
+    if program and program.time > process.born and start.has(pid):
         return program.name if program.by_path else "nsexec"
-    if cast.has(pid):  # a copy of its maker
-        return role(cast, process.maker, process.born) if process.maker else "runtime"
-    return program.name if program else _inherited(cast.family, pid)
+    if start.has(pid):  # a copy of its maker
+        return role(start, process.maker, process.born) if process.maker else "runtime"
+    return program.name if program else _inherited(start.processes, pid)
 
 
-def _inherited(family: dict[int, Process], pid: int) -> str:
-    for each in ancestors(family, pid):
-        if program := family[each].program(family[pid].born):
+def _inherited(processes: dict[int, Process], pid: int) -> str:
+    for each in ancestors(processes, pid):
+        if program := processes[each].program(processes[pid].born):
             return program.name
     return "unknown"
 
 
-def _id(cast: Cast, messages: list[ObservedMessage]) -> str:
+def _id(start: ObservedStart, messages: list[ObservedMessage]) -> str:
     """Return the container's id: of the state that a hook gets, of the folder of the FIFO that
     init waits at, of the folder of a file that is opened, or the runtime's last argument."""
     for message in messages:
-        if message.is_state and message.sender in (cast.runtime, cast.init):
+        if message.is_state and message.sender in (start.runtime, start.init):
             return str(message.document["id"])
-    for call in cast.maker.calls if cast.runtime else []:
+    for call in start.maker.calls if start.runtime else []:
         if call.name in _NODES and _FIFO in str(call):
             return (string(call.args[-2]) or "").split("/")[-2]
-    program: Program | None = next(iter(cast.maker.programs), None) if cast.runtime else None
+    program: Program | None = next(iter(start.maker.programs), None) if start.runtime else None
     words = program.argv if program else []
-    if cast.entrant:
-        folders = (call.made.rpartition("/")[0].rpartition("/")[2] for call in cast.maker.calls)
+    if start.entrant:
+        folders = (call.made.rpartition("/")[0].rpartition("/")[2] for call in start.maker.calls)
         return next((folder for folder in folders if folder in words[1:]), "")
     return words[-1] if len(words) > 2 and words[-2:-1] != ["--"] else ""
 
