@@ -209,14 +209,17 @@ def test_a_value_is_one_of_some_words() -> None:
     assert caught.value.status == 125
 
 
+PACKAGES = ("minirun.", "rootfs_tools.")
+
+
 def commands() -> list[type[Flags]]:
     """All classes of flags that stand for a command."""
     for name in {*cli.COMMANDS.values(), *gpu.COMMANDS.values(), *ctk.PARTS.values()}:
-        importlib.import_module(f"minirun.{name}")
+        importlib.import_module(name)
     found, pending = [], [Flags]
     while pending:
         pending += (below := pending.pop().__subclasses__())
-        found += [one for one in below if one.__module__.startswith("minirun.")]
+        found += [one for one in below if one.__module__.startswith(PACKAGES)]
     named = [one for one in found if "text" in help.TEXTS.get(one.__name__, ())]
     return sorted(named, key=lambda one: one.__name__)
 

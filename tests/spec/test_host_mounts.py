@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conftest import wait_until
+from conftest import of_other_tests, wait_until
 from minirun.core.kernel import mountinfo
 from required import installed
 from spec.conftest import Bundle, Done
@@ -43,7 +43,7 @@ class Machine:
 
     def mounts(self) -> list[tuple[object, ...]]:
         """All mounts, with how they spread; without ids, which differ after a mount."""
-        rows = mountinfo.read(self.pid)
+        rows = [row for row in mountinfo.read(self.pid) if not of_other_tests(row.mount_point)]
         return [(m.mount_point, m.root, m.options, m.propagation, m.fs_type) for m in rows]
 
     def write(self, command: str, **changes: Any) -> None:
