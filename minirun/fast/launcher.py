@@ -23,7 +23,7 @@ TEXT = """#!{python} -IS
 import gc
 gc.disable()  # a collection writes to every object, so that each page is copied after clone
 import sys
-sys.path[:0] = {places!r}
+sys.path += {places!r}  # at the end: most of what is looked for by path is the interpreter's own
 try:
     from minirun.fast import CodeFile
     sys.meta_path.insert(0, CodeFile(__file__ + {suffix!r}))
