@@ -19,9 +19,12 @@ CALLS = {
     "origins": "rootfs_tools.history.origins",
     "changes": "rootfs_tools.cli.image_inspect.changes",
 }
-"""missing: an image for a run, pulled or made. sweep: what killed makers of images have left.
-find: one for a look at it. origins: what made each layer of a container. changes: a container's
-files beside its image's."""
+"""Name → function.
+
+missing: the image of a run, which is pulled or made. find: the same outside of a run. sweep: what
+makers of images left that were killed. origins: what made each layer of a container. changes: a
+container's files beside its image's.
+"""
 
 
 def call(name: str) -> Any:
