@@ -7,6 +7,7 @@ import os
 import sys
 
 from minirun.common import interrupts
+from minirun.core.errors import SIGNALLED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,16 @@ def open_stdio() -> None:
 
 
 def main() -> int:
-    """Run the command line; return its exit status."""
+    """Run the command line; return its exit status: 128 + n if signal n has ended it."""
+    try:
+        return _main()
+    except BaseException as error:
+        if number := interrupts.number_of(error):
+            return SIGNALLED + number
+        raise
+
+
+def _main() -> int:
     try:
         from minirun import cli
     except (OSError, ImportError) as error:  # no descriptor is left to open a file of the program

@@ -133,8 +133,6 @@ def main(argv: list[str] | None = None) -> int:
             raise
         hint = "pip install . in the clone, or PYTHONPATH=rootfs-tools"
         return report(MinirunError("what handles images is not installed", hint), settings)
-    except KeyboardInterrupt as signal:  # see minirun.common.interrupts
-        return SIGNALLED + int(signal.args[0] if signal.args else 2)
 
 
 def _called_as() -> list[str]:

@@ -33,6 +33,20 @@ def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt(number)
 
 
+def number_of(error: BaseException) -> int:
+    """Return the number of the signal that an error stands for; 0 if it stands for none.
+
+    Before Python 3.12 an error out of __set_name__, so in the import of a module that has a class,
+    becomes a RuntimeError whose cause it is.
+    """
+    cause: BaseException | None = error
+    while cause and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__
+    if not cause:
+        return 0
+    return int(cause.args[0]) if cause.args else _SIGINT
+
+
 def ignore(number: int, frame: object) -> None:
     """Do nothing. SIG_IGN would make the interpreter complain of a signal that waits."""
 

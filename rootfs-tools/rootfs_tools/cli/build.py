@@ -9,6 +9,7 @@ from contextlib import closing
 
 from minirun.cli import as_runc
 from minirun.cli.flags import Flags, flag
+from minirun.common import interrupts
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean, say
 from minirun.image import store
@@ -56,8 +57,9 @@ def main(args: list[str], settings: Settings) -> int:
     """Build an image; return 0. Raises MinirunError, with docker's exit status 1."""
     try:
         return as_runc(lambda: _main(args, settings))
-    except KeyboardInterrupt:  # it may have come between the making of a draft and its `finally`
-        gc.sweep(settings.store)
+    except BaseException as error:
+        if interrupts.number_of(error):  # perhaps between the making of a draft and its `finally`
+            gc.sweep(settings.store)
         raise
 
 
