@@ -43,6 +43,8 @@ from rootfs_tools import catalogue
 
 # grpcio, once used, would start its threads anew in each fork: what is forked here calls setns(2).
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+# Tests share the host's network namespace: those of net/ have one of their own, and ask for more.
+os.environ["MINIRUN_NETWORK"] = "none"
 
 STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
 KEPT = (HISTORY, NEW, ".gpus")

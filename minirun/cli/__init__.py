@@ -40,6 +40,7 @@ MODULES = {
     "minirun.cli.docker.exec": "exec",
     "minirun.cli.docker.containers": "ps logs events",
     "minirun.cli.docker.stop": "stop rm",
+    "minirun.cli.docker.network": "network port",
     "minirun.cli.runc.create": "create",
     "minirun.cli.runc.control": "start kill delete pause resume",
     "minirun.cli.runc.state": "state list features",

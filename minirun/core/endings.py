@@ -122,6 +122,7 @@ def destroy(container: Container) -> None:
         rings.function("unmount_root")(noted)
     reap(record.init)
     await_supervisor(record.supervisor)
+    leave_networks(container)
     _poststop(container)
     events.close_log()
     rings.function("keep_log")(container.settings.root, container.id)
@@ -167,6 +168,12 @@ def clear_cgroup(container: Container) -> None:
     except MinirunError:  # it is not empty; or it was to be systemd's, which does not run
         if is_known:
             rings.function("clear_cgroup")(container.cgroup, PATIENCE)
+
+
+def leave_networks(container: Container) -> None:
+    """Give back what the container has of networks, if it has any. Raises OSError."""
+    if container.record.network:
+        rings.function("leave_networks")(container)
 
 
 def reap(init: ProcessIdentity | None) -> None:

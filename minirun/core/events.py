@@ -1,7 +1,7 @@
 """The log: one event is one JSON line, one write(2), by the process that does the thing.
 
     {"v":1,"t":CLOCK_MONOTONIC ns,"id":"c1","stage":5,"actor":"cli","pid":HOST PID,
-     "kind":"begin|end|syscall|message|exec|note|gate","name":"mount","args":{},
+     "kind":"begin|end|syscall|netlink|message|exec|note|gate","name":"mount","args":{},
      "ret":0,"errno":null,"dur":ns,"why":"one line for a learner"}
 
 Four processes share one open file description (O_APPEND), so lines never tear and lie in the

@@ -32,6 +32,7 @@ TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("linux.namespaces.type=user", "minirun.oci.namespaces.userns.IdMaps",
      ("from_outside", "inside")),
     ("linux.namespaces.type=network", "minirun.net.Loopback", ("inside",)),
+    ("--network", "minirun.net.attach.Networks", ("from_outside",)),
     ("linux.netDevices", "minirun.net.devices.NetDevices", ("from_outside",)),
     ("linux.rootfsPropagation", "minirun.oci.mounts.propagation.Propagation",
      ("isolate", "after_hiding")),
@@ -66,6 +67,7 @@ def prepare(container: Container, points: frozenset[str] = POINTS) -> None:
     extras: dict[str, Extra] = {}
     flags = {
         "--host-mounts": "mount" not in container.config.namespaces,
+        "--network": container.record.network,
         "--no-pivot": container.record.no_pivot,
         "--rootless": container.unprivileged,
     }

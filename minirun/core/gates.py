@@ -23,7 +23,7 @@ from minirun.core.kernel import files
 
 EVERY_EVENT = "syscall"
 """Instead of a boundary: stop after each event."""
-_KINDS_HELD = ("syscall", "exec", "message", "note")
+_KINDS_HELD = ("syscall", "netlink", "exec", "message", "note")
 
 
 class Gates:

@@ -4,9 +4,21 @@ What happens: init, in stage 1's new namespace, sets it up; 127.0.0.1 and ::1 co
 the kernel. Without it even a program that talks to itself gets "Network is unreachable".
 
 What the real stack does: runc brings lo up in its init through netlink; engines that want more
-(a bridge, a veth pair) do it from outside, in a hook or before start. So does minirun: with
-`--network none` this is all, and with `--network host` there is no new namespace at all.
+(a bridge, a veth pair) do it from outside, in a hook or before start. minirun does it in stage 1,
+while init builds its root filesystem, for `run IMAGE` alone: an engine's bundle gets none of it. With
+`--network none` lo is all, and with `--network host` there is no new namespace at all.
 
+    attach       the networks of one container: in stage 1 it gets them, at its end it gives them back
+    request      what `run` asks for, as the container's record keeps it
+    network      a network, kept in the store: its name, bridge and subnet
+    leases       what a container has on a network: address, veth pair, ports, names
+    links        the bridge, the veth pairs, addresses and routes
+    rtnetlink    the requests for them to the kernel, by pyroute2, each an event
+    firewall     the table of nftables: NAT, published ports, walls between networks
+    nft          the program nft
+    ports        what -p means; who holds a port of the host
+    relay        the process minirun:ports, which holds them and serves ::1
+    names        hosts, hostname, resolv.conf
     devices      linux.netDevices: interfaces of the host that move into the container
     interfaces   which links and addresses a network namespace has
 """

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.gpu.cdi.request import CdiEdits
+    from minirun.net.request import NetworkRequest
 
 CAPABILITIES = (
     "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW",
@@ -33,6 +34,8 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CPUS = "/sys/devices/system/cpu"
 PIDS_LIMIT = 2048
 """podman's default, against fork bombs; docker has none."""
+NETWORK_FILES = ("hosts", "hostname", "resolv.conf")
+"""What minirun.net.names makes in the container's directory, and what lies in its /etc then."""
 IPC_MOUNTS = ("/dev/shm", "/dev/mqueue")
 """What belongs to an IPC namespace; with the host's, these are the host's too."""
 
@@ -64,6 +67,11 @@ class RunOptions(Record):
     unmasked: bool = False
     """No path is hidden or made read-only, as docker's systempaths=unconfined."""
     host_network: bool = False
+    network: NetworkRequest | None = None
+    """What it is to have of networks; None: a namespace with lo alone, or the host's."""
+    network_path: str = ""
+    """Another container's network namespace, as a path."""
+    domainname: str = ""
     host_ipc: bool = False
     """The host's IPC namespace and /dev/shm, as docker's --ipc=host: what MPS needs."""
     uid_maps: tuple[tuple[int, int, int], ...] = ()
@@ -107,6 +115,7 @@ def config(container_id: str, run: RunOptions) -> dict[str, Any]:
         "process": _process(run, env),
         "root": {"path": places.ROOTFS, "readonly": run.readonly},
         "hostname": hostname,
+        **({"domainname": run.domainname} if run.domainname else {}),
         "mounts": _mounts(run, document["mounts"]),
         **hooks,
         "annotations": dict(run.annotations),
@@ -159,7 +168,12 @@ def _mounts(run: RunOptions, mounts: list[dict[str, Any]]) -> list[dict[str, Any
         mounts = [row for row in mounts if row["destination"] not in IPC_MOUNTS]
         for path in filter(os.path.isdir, IPC_MOUNTS):
             _bind(mounts, path, path, ("nosuid", "nodev", "noexec"))
-    if run.host_network:
+    if run.network:
+        given = {destination for _, destination, _ in run.mounts}
+        for name in NETWORK_FILES:
+            if f"/etc/{name}" not in given:
+                _bind(mounts, f"{places.NETWORK_FILES}/{name}", f"/etc/{name}", ())
+    elif run.host_network:
         _bind(mounts, "/etc/resolv.conf", "/etc/resolv.conf", ("ro",))
         _bind(mounts, "/etc/hosts", "/etc/hosts", ("ro",))
     for source, destination, options in sorted(run.mounts, key=lambda row: row[1].count("/")):
@@ -192,6 +206,9 @@ def _linux(run: RunOptions, example: dict[str, Any]) -> dict[str, Any]:
         linux["seccomp"] = seccomp_file.load(run.seccomp, held)
     if run.devices:
         linux["devices"] = list(run.devices)
+    if run.network_path:
+        row = next(row for row in linux["namespaces"] if row["type"] == "network")
+        row["path"] = run.network_path
     if run.uid_maps:
         linux["namespaces"].append({"type": "user"})
         maps = {"uidMappings": run.uid_maps, "gidMappings": run.gid_maps or run.uid_maps}

@@ -20,6 +20,7 @@ from minirun.running import own_cgroup
 with lazy:
     from minirun.engines import rootless_config as without_root
     from minirun.engines import roots  # an engine has a root of its own
+    from minirun.net import names, request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +93,9 @@ def _fill(path: str, container: Container) -> None:
             os.chmod(f"{path}/{places.UPPER}", top.st_mode & 0o7777)
             for name in mount_entry.volumes(config):
                 os.makedirs(f"{path}/{name}", 0o700)
+        if container.record.network:
+            hostname = config.raw.get("hostname") or container.id
+            names.make(path, request.from_json(container.record.network), hostname)
         if container.layer_paths() != config.layers:
             for number in range(len(config.layers)):
                 os.makedirs(f"{path}/{places.LOWER}/{number}")

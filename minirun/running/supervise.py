@@ -113,6 +113,7 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
         endings.destroy(container)
         return
     endings.clear_cgroup(container)
+    endings.leave_networks(container)
     try:
         ended = state.timestamp()
         container.save(

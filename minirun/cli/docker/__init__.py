@@ -8,5 +8,7 @@ view          what is shown while the container starts
 exec          `exec`; exec_inside: its process, once the interpreter is sealed
 containers    ps, logs, events
 stop          stop, rm
+network       network, port
+network_flags --network, -p, --dns and their kin
 gc            gc
 """

@@ -70,6 +70,7 @@ def main_run(args: list[str], settings: Settings) -> int:
         return first_record(settings, container_id, config)._replace(
             managed=True, auto_remove=flags.rm, image=image, args=list(options.args),
             gpus=flags.gpus, warnings=list(options.warnings), seccomp=options.seccomp,
+            network=options.network.as_json() if options.network else None,
             default_pids_limit=not flags.pids_limit, declared=options.declared,
         )  # fmt: skip
 

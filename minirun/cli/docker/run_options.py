@@ -6,6 +6,8 @@ flag is given: a table, as that of the commands.
 
 from __future__ import annotations
 
+import os
+
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import ImageError, UsageError
@@ -42,6 +44,14 @@ _OF_GPUS = frozenset(
     ("gpus", "driver_root", "dev_root", "load_kmods", "device", "env", "env_file", "annotation")
 )
 """Flags that may ask for GPUs or CDI devices; without them only the image's variables may."""
+
+_OF_NETWORKS = frozenset(
+    (
+        "publish", "publish_all", "ip", "ip6", "mac_address", "network_alias", "dns", "dns_search",
+        "dns_option", "add_host", "domainname",
+    )
+)  # fmt: skip
+"""Flags that say something of networks, also with --network none."""
 
 ONLY_WITH_BUNDLE = frozenset(
     (
@@ -91,7 +101,18 @@ class ConfigFlags(Flags):
     security_opt: list[str]
     device: list[str]
     cdi_spec_dir: list[str]
-    network: str = flag("--net", default="none")
+    network: list[str] = flag("--net")
+    publish: list[str] = flag("-p")
+    publish_all: bool = flag("-P")
+    ip: str
+    ip6: str
+    mac_address: str
+    network_alias: list[str] = flag("--net-alias")
+    dns: list[str]
+    dns_search: list[str]
+    dns_option: list[str] = flag("--dns-opt")
+    add_host: list[str]
+    domainname: str
     uidmap: list[str]
     gidmap: list[str]
     gpus: str = flag("--gpu")
@@ -180,7 +201,6 @@ def from_flags(
         readonly=flags.read_only,
         cap_add=tuple(flags.cap_add),
         cap_drop=tuple(flags.cap_drop),
-        host_network=_host_network(flags.network),
         choices=Choices(layers=image.layers, volatile=flags.rm),
         declared=image.declared,
     )
@@ -192,6 +212,10 @@ def from_flags(
         run = part("minirun.cli.docker.declared", "add")(run, flags)
     if given & _OF_GPUS or any(text.startswith(("NVIDIA_", "CUDA_")) for text in image.env):
         run = _with_gpus(run, flags, image, settings, container_id)
+    words = flags.network or list(filter(None, [os.environ.get("MINIRUN_NETWORK")]))
+    if words != ["none"] or given & _OF_NETWORKS:
+        add = part("minirun.cli.docker.network_flags", "add")
+        run = add(run, flags, words, settings, container_id)
     if "gpu_mps" in given:
         run = mps.join(run, flags.gpu_mps, settings)
     return run, image.name
@@ -254,9 +278,3 @@ def _command(flags: ConfigFlags, image: Image) -> tuple[str, ...]:
     if not args:
         raise UsageError("no command specified", "the image has none: minirun run IMAGE COMMAND")
     return args
-
-
-def _host_network(word: str) -> bool:
-    if word not in ("none", "host"):
-        raise UsageError(f"network {word!r} is not supported", "--network none or host")
-    return word == "host"

@@ -117,6 +117,8 @@ class ContainerRecord(Record):
     """The default limit of processes could not be set."""
     declared: dict[str, Any] | None = None
     """What the image declares: ports, volumes, the signal that stops it, variables about GPUs."""
+    network: dict[str, Any] | None = None
+    """What it is to have of networks: minirun.net.request. None: lo alone, or its config.json's."""
     no_pivot: Switch = False
     """Stage 7 moves the root mount in place of pivot_root (--no-pivot)."""
     no_new_keyring: Switch = False

@@ -3,6 +3,7 @@
     /var/lib/minirun/             the store: --store, $MINIRUN_STORE
         images/NAME/              an image: image.json, perhaps layers/0 …     image/catalogue
         layers/HEX/fs/, blobs/    layers that images share, and their archives image/layers, blobs
+        networks/NAME/            a network: network.json, leases/ID             net/network, leases
         builds/                   the cache of `build`                         image/dockerfile
         drivers/                  files of SIMULATED drivers, simulated.json   gpu/simulated
         roots/CRC32-NAME          a link to each state root in use             engines/roots
@@ -30,6 +31,7 @@
         rootfs/                   where the root filesystem is mounted         core/rootfs/build
         upper/, work/             OverlayFS's layer of this container          the kernel
         lower/0/, lower/1/ …      the image's layers, with mapped ids          core/rootfs/build
+        network/hosts …           with hostname, resolv.conf: bound in there     net/names
         volumes/0/ …              what the container has in an image's volumes running/reserve
         log.json, log.json.1 …    what the command has written to its streams  running/logfile
         criu.pid                  the pid of an init that CRIU has restored    engines/criu/restore
@@ -40,6 +42,7 @@ Only `run IMAGE` has rootfs, upper, work, lower, volumes. Without privileges: en
 # The store. A folder's name stands here; its path is f"{store}/{places.IMAGES}", and so on.
 STORE = "/var/lib/minirun"
 IMAGES, DRIVERS, ROOTS, CONTAINERS = "images", "drivers", "roots", "containers"
+NETWORKS, NETWORK, LEASES = "networks", "network.json", "leases"
 
 # A state root: a container's directory is f"{root}/{id}".
 ROOT = f"{STORE}/{CONTAINERS}"
@@ -51,10 +54,11 @@ EVENTS, EDITS, SECCOMP = "events.jsonl", "edits.json", "seccomp.json"
 FROM_INIT, FROM_RUNTIME, EXEC, GATE = "init.fifo", "runtime.fifo", "exec.fifo", "gate.fifo"
 ROOTFS, UPPER, WORK, LOWER, VOLUMES = "rootfs", "upper", "work", "lower", "volumes"
 OUTPUT, CRIU_PID, JOIN, NOTIFY = "log.json", "criu.pid", "join.sock", "notify"
+NETWORK_FILES = "network"
 _NAMES = frozenset(
     (
         STATE, CONFIG, EVENTS, EDITS, FROM_INIT, FROM_RUNTIME, EXEC, GATE, JOIN, ROOTFS, UPPER,
-        WORK, LOWER, VOLUMES, CRIU_PID, SECCOMP, NOTIFY,
+        WORK, LOWER, VOLUMES, CRIU_PID, SECCOMP, NOTIFY, NETWORK_FILES,
     )
 )  # fmt: skip
 

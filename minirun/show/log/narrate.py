@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LEVELS = ("summary", "stages", "syscalls")
 _MILESTONES = ("begin", "end", "message", "exec", "note")
 _GPU_STAGE, _LAST_STAGE = 5, 7
-_BOOKKEEPING = ("snapshot", OPENED)
+_BOOKKEEPING = ("snapshot", OPENED, "sysctl", "nft")
 _LAST_CALLS = ("pivot_root", "seccomp", "capset")
 
 

@@ -22,7 +22,9 @@ from minirun.show.text import event_row
 
 _MILESTONE = 76
 """Characters of a milestone at most: one line of a card that fits on a projector."""
-_NOTES = ("nvidia-container-cli", "warning")
+_NOTES = ("nvidia-container-cli", "warning", "network")
+_FORMS = {"netlink": "syscall"}
+"""A request of rtnetlink is drawn as what it is too: a call into the kernel."""
 SIMULATED = "SIMULATED: the GPUs are the simulated driver's. No GPU was used."
 
 
@@ -124,7 +126,7 @@ def _event(event: Event, recording: Recording, start: int, topics: Topics) -> di
         "began": began(event),
         "stage": event.stage,
         "pid": event.pid,
-        "kind": event_row.clean(event.kind),
+        "kind": _FORMS.get(event.kind, event_row.clean(event.kind)),
         "name": event_row.clean(event.name),
         "failed": event.failed,
         "weight": event_row.weight(event.name),

@@ -84,6 +84,14 @@ _ARGUMENTS = {
     "execve": "{at} {argv}",
     "bpf": "{cmd} {prog_name} {attach_type}",
     "seccomp": "{instructions} instructions {flags}",
+    "RTM_NEWLINK": "{ifname}{index} {kind} {state} {ifalias}",
+    "RTM_SETLINK": "{index} hairpin",
+    "RTM_DELLINK": "{index}",
+    "RTM_NEWADDR": "{address}/{prefixlen} on {index}",
+    "RTM_NEWROUTE": "{dst} via {gateway}",
+    "nft": "",
+    "network": "{interface} {address} on {bridge} {ports}",
+    "sysctl": "{name} = {value}",
     "snapshot": "{at}",
     "pull image": "{image}",
     **dict.fromkeys(
@@ -183,7 +191,7 @@ def _result(event: Event) -> str:
         return event.errno
     if event.kind == "end":
         return "FAILED" if event.ret else "ok"
-    if event.kind != "syscall" or event.ret is None:
+    if event.kind not in ("syscall", "netlink") or event.ret is None:
         return ""
     return f"= {event.ret}" if event.ret else "ok"
 

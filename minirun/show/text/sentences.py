@@ -10,7 +10,13 @@ Signs that are names stay as they are: a flag, a path and an argument can be loo
 from minirun.show.text.event_row import Row, clean
 
 _UNITS = (("ms", " milliseconds"), ("µs", " microseconds"), ("s", " seconds"))
-_VERBS = {"syscall": "calls", "exec": "calls", "message": "says", "gate": "waits at"}
+_VERBS = {
+    "syscall": "calls",
+    "netlink": "asks the kernel for",
+    "exec": "calls",
+    "message": "says",
+    "gate": "waits at",
+}
 
 
 def sentence(row: Row, unicode: bool = True) -> str:

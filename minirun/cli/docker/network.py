@@ -1,0 +1,347 @@
+"""`minirun network …` and `minirun port`: networks, who is on them, and what is published."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+
+from minirun.cli import entry_of
+from minirun.cli.flags import Flags, flag
+from minirun.cli.output import show, write
+from minirun.core.container import Container
+from minirun.core.errors import MinirunError, StateError, UsageError
+from minirun.core.keeping import state
+from minirun.core.keeping.settings import Settings, unprivileged
+from minirun.core.keeping.visible import say
+from minirun.core.lazy import lazy
+from minirun.engines import roots
+from minirun.net import leases, names, network, request
+from minirun.net.leases import Lease
+from minirun.net.network import Network, NetworkError
+from minirun.running import lookup
+from minirun.show.text import table
+
+with lazy:
+    from minirun.net import attach, links, rtnetlink  # pyroute2: 130 ms
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_HERE = "minirun.cli.docker.network"
+COMMANDS = dict.fromkeys(("create", "ls", "inspect", "rm", "prune", "connect", "disconnect"), _HERE)
+_OPTIONS = ("mtu", "com.docker.network.driver.mtu")
+"""What --opt knows: the size of a packet, by podman's name and by docker's."""
+
+
+class NetworkCommand(Flags):
+    """Manage networks."""
+
+    command, mixed = "network", False
+
+
+class NetworkCreate(Flags):
+    """Create a network."""
+
+    command = "network create"
+    subnet: list[str]
+    gateway: list[str]
+    ip_range: str
+    ipv6: bool
+    internal: bool
+    label: list[str]
+    opt: list[str] = flag("-o")
+    driver: str = flag("-d", default="bridge")
+
+
+class NetworkLs(Flags):
+    """List networks."""
+
+    command = "network ls"
+    quiet: bool = flag("-q")
+    format: str = flag("-f", default="table")
+
+
+class NetworkInspect(Flags):
+    """Print all that is known of networks."""
+
+    command = "network inspect"
+
+
+class NetworkRm(Flags):
+    """Remove networks."""
+
+    command = "network rm"
+
+
+class NetworkPrune(Flags):
+    """Remove all networks that no container is on."""
+
+    command = "network prune"
+    force: bool = flag("-f")
+
+
+class NetworkConnect(Flags):
+    """Put a running container on one more network."""
+
+    command = "network connect"
+    ip: str
+    ip6: str
+    alias: list[str]
+
+
+class NetworkDisconnect(Flags):
+    """Take a running container off a network."""
+
+    command = "network disconnect"
+    force: bool = flag("-f")
+
+
+class PortFlags(Flags):
+    """Show which ports of the host lead to a container."""
+
+    command = "port"
+
+
+def main_network(args: list[str], settings: Settings) -> int:
+    """Run one of the `network` commands; return its exit status."""
+    flags = NetworkCommand(args)
+    name = flags.args[0] if flags.args else ""
+    name = {"list": "ls", "remove": "rm"}.get(name, name)
+    if name not in COMMANDS:
+        hint = "minirun network --help lists what there is"
+        raise UsageError(f"unknown command network {name!r}" if name else "network what?", hint)
+    return entry_of(name, COMMANDS)(flags.args[1:], settings)
+
+
+def _one(flags: Flags, count: int, usage: str) -> None:
+    if len(flags.args) != count:
+        what = f"{count} argument{'s' if count > 1 else ''}"
+        raise UsageError(f"{flags.command} takes {what}", usage)
+
+
+def _need_root() -> None:
+    if unprivileged():
+        raise MinirunError("networks need root: a bridge is made on the host", "sudo", status=1)
+
+
+def main_create(args: list[str], settings: Settings) -> int:
+    """Create a network; print its name."""
+    flags = NetworkCreate(args)
+    _one(flags, 1, "minirun network create [--subnet 10.99.0.0/24] NAME")
+    name = flags.args[0]
+    flags.check("driver", "bridge")
+    if not network.is_name(name):
+        raise UsageError(f"invalid network name {name!r}", "letters, digits, '_', '.', '-'")
+    if name in (*network.RESERVED, network.DEFAULT):
+        text = f"the name {name} means a network that there is always"
+        raise UsageError(text, "another name")
+    _need_root()
+    subnet4, subnet6 = _by_version(flags.subnet, "--subnet")
+    gateway4, gateway6 = _by_version(flags.gateway, "--gateway")
+    if flags.ipv6 and not subnet6:
+        subnet6 = network.local_prefix(name)
+    if gateway6 and not subnet6:
+        raise UsageError(f"--gateway {gateway6} without an IPv6 subnet", "--subnet fd00:99::/64")
+    with network.locked(settings.store), rtnetlink.Route() as route:
+        if name in network.names(settings.store):
+            raise NetworkError(f"network with name {name} already exists", "another name", status=1)
+        made = network.make(
+            settings.store, name, links.in_use(route), subnet=subnet4, gateway=gateway4,
+            ip_range=flags.ip_range, subnet6=subnet6, gateway6=gateway6, internal=flags.internal,
+            mtu=_mtu(flags.opt), labels=_labels(flags.label),
+        )  # fmt: skip
+        network.save(settings.store, made)
+    return show([name])
+
+
+def _by_version(texts: list[str], where: str) -> tuple[str, str]:
+    """Return the value for IPv4 and that for IPv6: at most one each. Raises UsageError."""
+    found = {4: "", 6: ""}
+    for text in texts:
+        version = 6 if ":" in text else 4
+        if found[version]:
+            raise UsageError(f"{where} {text}: one for IPv{version} is given already")
+        found[version] = text
+    return found[4], found[6]
+
+
+def _mtu(options: list[str]) -> int:
+    value = 0
+    for text in options:
+        key, _, number = text.partition("=")
+        if key not in _OPTIONS or not (number.isascii() and number.isdigit() and len(number) < 6):
+            raise UsageError(f"invalid --opt {text!r}", "--opt mtu=1400")
+        value = int(number)
+        network.check_mtu(value)
+    return value
+
+
+def _labels(texts: list[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    for text, pair in zip(texts, pairs, strict=True):
+        if not pair[0]:
+            raise UsageError(f"invalid label {text!r}", "--label KEY=VALUE")
+    return {key: value for key, _, value in pairs}
+
+
+def main_ls(args: list[str], settings: Settings) -> int:
+    """List networks, and how many containers are on each."""
+    flags = NetworkLs(args)
+    flags.none()
+    flags.check("format", "table", "json")
+    found = list(_all(settings.store))
+    if flags.quiet:
+        return show(net.name for net in found)
+    if flags.format == "json":
+        return write(json.dumps([_document(settings.store, net) for net in found]) + "\n")
+    rows = [("NAME", "SUBNET", "BRIDGE", "INTERNAL", "CONTAINERS")]
+    for net in found:
+        subnets = ", ".join(filter(None, (net.subnet, net.subnet6)))
+        internal = "yes" if net.internal else "-"
+        rows.append((net.name, subnets, net.bridge, internal, str(len(_live(settings.store, net)))))
+    return write(table.text(rows, 3))
+
+
+def _all(store: str) -> list[Network]:
+    found = []
+    for name in network.names(store):
+        try:
+            found.append(network.load(store, name))
+        except MinirunError as error:
+            say(error.line())
+    return found
+
+
+def _live(store: str, net: Network) -> list[Lease]:
+    return [lease for lease in leases.all_of(store, net.name) if leases.is_live(lease)]
+
+
+def _document(store: str, net: Network) -> dict[str, Any]:
+    """Return a network with docker's names."""
+    config = [{"Subnet": net.subnet, "Gateway": net.gateway}]
+    config[0] |= {"IPRange": net.ip_range} if net.ip_range else {}
+    if net.subnet6:
+        config.append({"Subnet": net.subnet6, "Gateway": net.gateway6})
+    containers = {
+        lease.id: {
+            "Name": lease.id, "MacAddress": lease.mac,
+            "IPv4Address": f"{lease.address}/{net.subnet.rpartition('/')[2]}",
+            "IPv6Address": f"{lease.address6}/{net.subnet6.rpartition('/')[2]}"
+            if lease.address6 else "",
+            "Interface": lease.interface, "HostInterface": lease.link, "Names": list(lease.names),
+            "Ports": list(lease.ports),
+        }
+        for lease in _live(store, net)
+    }  # fmt: skip
+    return {
+        "Name": net.name, "Created": net.created, "Driver": "bridge", "Bridge": net.bridge,
+        "EnableIPv6": bool(net.subnet6), "Internal": net.internal, "IPAM": {"Config": config},
+        "Containers": containers, "Options": {"mtu": str(net.mtu)} if net.mtu else {},
+        "Labels": net.labels,
+    }  # fmt: skip
+
+
+def main_inspect(args: list[str], settings: Settings) -> int:
+    """Print networks as a JSON list with docker's names."""
+    flags = NetworkInspect(args)
+    if not flags.args:
+        raise UsageError("network inspect takes one name at least", "minirun network ls")
+    rows = [_document(settings.store, network.load(settings.store, each)) for each in flags.args]
+    return write(json.dumps(rows, indent=4) + "\n")
+
+
+def main_rm(args: list[str], settings: Settings) -> int:
+    """Remove networks that no container is on; print their names."""
+    flags = NetworkRm(args)
+    if not flags.args:
+        raise UsageError("network rm takes one name at least", "minirun network ls")
+    failed = 0
+    for name in flags.args:
+        try:
+            _remove(settings.store, name)
+            show([name])
+        except MinirunError as error:
+            say(error.line())
+            failed = 1
+    return failed
+
+
+def _remove(store: str, name: str) -> None:
+    """Remove a network. Raises NetworkError if a container is on it."""
+    with network.locked(store):
+        if name not in network.names(store):
+            raise NetworkError(f"network {name} not found", "minirun network ls")
+        if users := [lease.id for lease in leases.all_of(store, name) if leases.is_live(lease)]:
+            text = f"network {name} is in use by {', '.join(sorted(users))}"
+            raise NetworkError(text, f"minirun network disconnect {name} {users[0]}")
+        attach.take_back_all(store, name)
+        network.forget(store, name)
+
+
+def main_prune(args: list[str], settings: Settings) -> int:
+    """Remove all networks that no container is on; print their names."""
+    NetworkPrune(args).none()
+    for net in _all(settings.store):
+        if not _live(settings.store, net):
+            _remove(settings.store, net.name)
+            show([net.name])
+    return 0
+
+
+def main_connect(args: list[str], settings: Settings) -> int:
+    """Put a running container on one more network."""
+    flags = NetworkConnect(args)
+    _one(flags, 2, "minirun network connect [--ip ADDRESS] NETWORK CONTAINER")
+    container = _running(settings, flags.args[1])
+    aliases = tuple(names.check_name(one, "--alias") for one in flags.alias)
+    ip = names.check_address(flags.ip, "--ip") if flags.ip else ""
+    ip6 = names.check_address(flags.ip6, "--ip6") if flags.ip6 else ""
+    attach.connect(container, request.Attachment(flags.args[0], ip, ip6, "", aliases))
+    return 0
+
+
+def main_disconnect(args: list[str], settings: Settings) -> int:
+    """Take a running container off a network."""
+    flags = NetworkDisconnect(args)
+    _one(flags, 2, "minirun network disconnect NETWORK CONTAINER")
+    attach.disconnect(_running(settings, flags.args[1]), flags.args[0])
+    return 0
+
+
+def _running(settings: Settings, name: str) -> Container:
+    """Return a container that runs and has networks. Raises StateError, UsageError."""
+    _need_root()
+    container = lookup.load(*roots.locate(settings, name))
+    if container.record.status not in (state.RUNNING, state.CREATED, state.PAUSED):
+        raise StateError("container not running")
+    if not container.record.network or container.record.network["mode"] != "networks":
+        text = f"container {container.id} has no networks of minirun's: it was started with none"
+        raise UsageError(f"{text}, host or another's", "run it with --network NAME")
+    return container
+
+
+def main_port(args: list[str], settings: Settings) -> int:
+    """Show which ports of the host lead to a container's: 80/tcp -> 0.0.0.0:8080."""
+    flags = PortFlags(args)
+    if len(flags.args) not in (1, 2):
+        raise UsageError("port takes a container, and perhaps one of its ports", "port ID 80/tcp")
+    container = lookup.load(*roots.locate(settings, flags.args[0]))
+    rows = [
+        (f"{port['port']}/{port['protocol']}", f"{_shown(port['host_ip'])}:{port['host_port']}")
+        for port in leases.published(settings.store, container.record)
+    ]
+    if len(flags.args) == 1:
+        return show(f"{inside} -> {outside}" for inside, outside in rows)
+    wanted = flags.args[1] if "/" in flags.args[1] else f"{flags.args[1]}/tcp"
+    found = [outside for inside, outside in rows if inside == wanted]
+    if not found:
+        text = f"no public port '{wanted}' published for {container.id}"
+        raise MinirunError(text, f"minirun port {container.id} lists them", status=1)
+    return show(found)
+
+
+def _shown(address: str) -> str:
+    if not address:
+        return "0.0.0.0"
+    return f"[{address}]" if ipaddress.ip_address(address).version == 6 else address

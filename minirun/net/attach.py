@@ -1,0 +1,345 @@
+"""A container gets its networks in stage 1, and gives them back at its end.
+
+Who and when: the runtime, from outside, after clone, while init builds its root filesystem. The
+order is that of a crash: first the lease, which names all that follows; then bridge, veth pair,
+ports, firewall; then the names. Whatever is cut off in between, `gc` finds by the lease.
+"""
+
+from __future__ import annotations
+
+from minirun.core import events
+from minirun.core.container import Container, Extra
+from minirun.core.errors import MinirunError, from_os
+from minirun.core.keeping import state
+from minirun.core.keeping.visible import warn
+from minirun.core.lazy import lazy
+from minirun.net import request
+
+with lazy:  # after clone, while init builds its root filesystem
+    import ipaddress
+
+    from minirun.net import firewall, leases, links, names, network, ports, rtnetlink
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.core.handshake import Init
+    from minirun.net.leases import Lease
+    from minirun.net.network import Network
+    from minirun.net.ports import Held
+    from minirun.net.request import Attachment, NetworkRequest
+    from minirun.net.rtnetlink import Route
+
+_FORWARD = ("ipv4/ip_forward", "ipv6/conf/all/forwarding")
+_SHORT = 12
+"""Letters of an id that are a name too, as with docker."""
+
+
+class Networks(Extra):
+    """The networks of one container."""
+
+    def from_outside(self, init: Init) -> None:
+        """Put init's network namespace on its networks. Raises MinirunError, OSError."""
+        asked = request.from_json(self.container.record.network or {})
+        if asked.mode != "networks":
+            return
+        store = self.container.settings.store
+        lazy.load("minirun.net.rtnetlink")  # the slow part, before the lock is held
+        try:
+            with network.locked(store), rtnetlink.Route() as route:
+                _attach(route, store, self.container, asked, init.pid)
+        except (network.NetworkError, OSError) as error:
+            if not asked.default:
+                raise
+            leave(self.container)
+            self.container.save(self.container.record._replace(network=None))
+            reason = from_os(error) if isinstance(error, OSError) else error
+            _fall_back(self.container, reason)
+
+
+def _fall_back(container: Container, reason: MinirunError) -> None:
+    """Say that the container has no network, since none was asked for and none can be made."""
+    text = f"no network: {reason.line()}; --network none says so at once"
+    warn(text)
+    events.emit("note", "warning", {"text": text}, why="the default network cannot be made here")
+
+
+def _attach(
+    route: Route, store: str, container: Container, asked: NetworkRequest, pid: int
+) -> None:
+    """Do it; the caller holds the lock. Raises MinirunError, OSError."""
+    own: list[tuple[Network, Lease]] = []
+    for number, attachment in enumerate(asked.networks):
+        net = _network(route, store, attachment)
+        lease = _lease(store, container, net, attachment, number)
+        own.append((net, lease))
+        bridge = links.make_bridge(route, store, net)
+        links.plug_in(route, net, bridge, lease, pid)
+        links.set_up_inside(net, lease, pid)
+    links.add_default_routes([net for net, _ in own], pid)
+    _forward(own)
+    held = [ports.bind(ports.Port(*row)) for row in asked.ports]
+    own = _publish(store, own, held, pid)
+    for net, lease in own:
+        firewall.add(net, lease)
+    _write_names(store, container, asked, own)
+    for net, lease in own:
+        _log_summary(net, lease)
+
+
+def _network(route: Route, store: str, attachment: Attachment) -> Network:
+    """Return a network; the default one is made at its first use. Raises MinirunError."""
+    name = attachment.network
+    try:
+        net = network.load(store, name)
+    except network.NetworkError:
+        if name != network.DEFAULT or name in network.names(store):
+            raise
+    else:
+        if name != network.DEFAULT or leases.all_of(store, name) or not _overlaps(route, net):
+            return net
+    net = network.make(store, name, links.in_use(route, network.bridge_of(name)))
+    network.save(store, net)
+    return net
+
+
+def _overlaps(route: Route, net: Network) -> bool:
+    """Return True if the host has come to reach somebody else by this network's addresses."""
+    subnet = ipaddress.ip_network(net.subnet)
+    used = links.in_use(route, net.bridge)
+    return any(other.version == subnet.version and other.overlaps(subnet) for other in used)
+
+
+def _lease(
+    store: str, container: Container, net: Network, attachment: Attachment, number: int
+) -> Lease:
+    """Write the lease of a container that is on no such network yet. Raises MinirunError."""
+    taken = leases.all_of(store, net.name)
+    for dead in [lease for lease in taken if not leases.is_live(lease)]:
+        if dead.container != container.directory:
+            _take_back(store, net, dead)
+            taken.remove(dead)
+    address, address6 = leases.addresses(store, net, taken, attachment.address, attachment.address6)
+    hostname = container.config.raw.get("hostname") or ""
+    called = (hostname, container.id, container.id[:_SHORT], *attachment.aliases)
+    lease = leases.Lease(
+        container.directory, net.name, f"eth{number}",
+        links.link_of(container.directory, net.name), address,
+        attachment.mac or links.mac_of(address), address6,
+        tuple(dict.fromkeys(filter(None, called))),
+    )  # fmt: skip
+    leases.save(store, lease)
+    return lease
+
+
+def _forward(own: list[tuple[Network, Lease]]) -> None:
+    """Let the host forward packets, if a network leads out: ip-sysctl."""
+    why = "the host is the containers' router"
+    if any(not net.internal for net, _ in own):
+        links.sysctl(_FORWARD[0], 1, why)
+    if any(net.subnet6 and not net.internal for net, _ in own):
+        links.sysctl(_FORWARD[1], 1, why)
+
+
+def _publish(
+    store: str, own: list[tuple[Network, Lease]], held: list[Held], pid: int
+) -> list[tuple[Network, Lease]]:
+    """Let a process hold the ports; return the leases with the ports in the first that leads out.
+
+    Raises NetworkError, OSError.
+    """
+    if not held:
+        return own
+    try:
+        first = next((n for n, (net, _) in enumerate(own) if not net.internal), None)
+        if first is None:
+            text = "no port can be published on an internal network"
+            raise network.NetworkError(text, "leave -p out, or add --network bridge")
+        net, lease = own[first]
+        rows = tuple(
+            {"port": each.port.port, "protocol": each.port.protocol,
+             "host_ip": each.port.host_ip, "host_port": each.number}
+            for each in held
+        )  # fmt: skip
+        lease = lease._replace(ports=rows)
+        leases.save(store, lease)
+        lease = lease._replace(holder=ports.hold(held, lease.address, pid))
+        leases.save(store, lease)
+        return [*own[:first], (net, lease), *own[first + 1 :]]
+    finally:
+        for each in held:
+            each.bound.close()
+
+
+def _write_names(
+    store: str, container: Container, asked: NetworkRequest, own: list[tuple[Network, Lease]]
+) -> None:
+    """Write the container's hosts, and those of its neighbours. Raises OSError."""
+    gateway = own[0][0].gateway
+    hostname = container.config.raw.get("hostname") or ""
+    mine = [lease for _, lease in own]
+    others = [
+        lease for net, _ in own for lease in _neighbours(store, net)
+        if lease.container != container.directory
+    ]  # fmt: skip
+    text = names.hosts(asked, hostname, mine, others, gateway)
+    names.rewrite(container.directory, text)
+    for net, _ in own:
+        _update_neighbours(store, net, container.directory)
+
+
+def _neighbours(store: str, net: Network) -> list[Lease]:
+    """Return the leases whose names a network's containers know: of the default one none."""
+    if net.name == network.DEFAULT:
+        return []
+    return [lease for lease in leases.all_of(store, net.name) if leases.is_live(lease)]
+
+
+def _update_neighbours(store: str, net: Network, besides: str = "") -> None:
+    """Write the hosts of all containers of a network anew, but that of one directory."""
+    for lease in _neighbours(store, net):
+        if lease.container != besides:
+            _write_hosts(store, lease)
+
+
+def _write_hosts(store: str, lease: Lease) -> None:
+    """Write one container's hosts anew, from its record and all leases."""
+    root, _, container_id = lease.container.rpartition("/")
+    try:
+        record = state.load(root, container_id)
+        asked = request.from_json(record.network or {})
+        hostname = lease.names[0] if lease.names else container_id
+        mine, others, gateway = [], [], ""
+        for attachment in asked.networks:
+            net = network.load(store, attachment.network)
+            gateway = gateway or net.gateway
+            for each in leases.all_of(store, net.name):
+                if each.container == lease.container:
+                    mine.append(each)
+                elif net.name != network.DEFAULT and leases.is_live(each):
+                    others.append(each)
+        text = names.hosts(asked, hostname, mine, others, gateway)
+        names.rewrite(lease.container, text)
+    except (MinirunError, OSError, TypeError, LookupError) as error:
+        events.emit("note", "hosts not written", {"id": container_id, "error": str(error)}, ret=-1)
+
+
+def _log_summary(net: Network, lease: Lease) -> None:
+    """Write the one line that views show for a network."""
+    length = net.subnet.rpartition("/")[2]
+    out = "no way out" if net.internal else f"default via {net.gateway}"
+    published = ", ".join(ports.shown(list(lease.ports)))
+    shown = {
+        "network": net.name, "interface": lease.interface, "address": f"{lease.address}/{length}",
+        "link": lease.link, "bridge": net.bridge, "gateway": net.gateway,
+    }  # fmt: skip
+    shown |= {"ports": published} if published else {}
+    text = f"veth pair: {lease.interface} {shown['address']} ↔ {net.bridge}, {out}"
+    events.emit("note", "network", shown, why=f"{text}; {published}" if published else text)
+
+
+def leave(container: Container) -> None:
+    """Give back all that a container has of networks, whatever there is of it. Idempotent.
+
+    What cannot be removed is warned of, and stays for `gc`. Raises OSError.
+    """
+    row = container.record.network
+    if not row:
+        return
+    store = container.settings.store
+    try:
+        with network.locked(store):
+            for name in dict.fromkeys(each["network"] for each in row["networks"]):
+                for lease in leases.all_of(store, name):
+                    if lease.container == container.directory:
+                        _take_back(store, network.load(store, name), lease)
+    except (MinirunError, LookupError, TypeError) as error:
+        warn(f"the network of {container.id} is left for gc: {error}")
+
+
+def connect(container: Container, attachment: Attachment) -> None:
+    """Put a running container on one more network. Raises MinirunError, OSError."""
+    asked = request.from_json(container.record.network or {})
+    if any(each.network == attachment.network for each in asked.networks):
+        text = f"container {container.id} is on network {attachment.network} already"
+        raise network.NetworkError(text)
+    store, pid = container.settings.store, container.record.pid
+    more = asked._replace(networks=(*asked.networks, attachment), ports=())
+    with network.locked(store), rtnetlink.Route() as route:
+        net = _network(route, store, attachment)
+        taken = {lease.interface for lease in _own(store, container, asked)}
+        number = next(n for n in range(len(taken) + 1) if f"eth{n}" not in taken)
+        lease = _lease(store, container, net, attachment, number)
+        try:
+            links.plug_in(route, net, links.make_bridge(route, store, net), lease, pid)
+            links.set_up_inside(net, lease, pid)
+            links.add_default_routes([net], pid)
+            firewall.add(net, lease)
+        except BaseException:
+            _take_back(store, net, lease)
+            raise
+        asked = more._replace(ports=asked.ports)
+        container.save(container.record._replace(network=asked.as_json()))
+        for each in asked.networks:
+            _update_neighbours(store, network.load(store, each.network))
+        _write_hosts(store, lease)
+
+
+def disconnect(container: Container, name: str) -> None:
+    """Take a running container off a network. Raises MinirunError, OSError."""
+    asked = request.from_json(container.record.network or {})
+    store = container.settings.store
+    with network.locked(store):
+        own = [each for each in _own(store, container, asked) if each.network == name]
+        if not own:
+            text = f"container {container.id} is not connected to network {name}"
+            raise network.NetworkError(text, "minirun network inspect shows who is")
+        _take_back(store, network.load(store, name), own[0])
+        left = tuple(each for each in asked.networks if each.network != name)
+        asked = asked._replace(networks=left)
+        others = [network.load(store, each.network) for each in left]
+        links.add_default_routes(others, container.record.pid)
+        container.save(container.record._replace(network=asked.as_json()))
+        _write_hosts(store, own[0])
+
+
+def _own(store: str, container: Container, asked: NetworkRequest) -> list[Lease]:
+    """Return the leases of a container."""
+    found = (lease for each in asked.networks for lease in leases.all_of(store, each.network))
+    return [lease for lease in found if lease.container == container.directory]
+
+
+def take_back_all(store: str, name: str) -> None:
+    """Take back all leases of a network, whose containers are gone; the caller holds the lock."""
+    for lease in leases.all_of(store, name):
+        _take_back(store, network.load(store, name), lease)
+
+
+def sweep(store: str) -> list[str]:
+    """Take back the leases of containers that are gone; return "NETWORK: ID". Raises OSError."""
+    found = []
+    with network.locked(store):
+        for name in network.names(store):
+            for lease in leases.all_of(store, name):
+                if not leases.is_live(lease):
+                    _take_back(store, network.load(store, name), lease)
+                    found.append(f"{name}: {lease.id}")
+    return found
+
+
+def _take_back(store: str, net: Network, lease: Lease) -> None:
+    """Remove what a lease names, the lease last. With the last lease, the bridge goes.
+
+    The caller holds the lock. Raises NetworkError, OSError.
+    """
+    ports.release(lease.holder)
+    others = [one for one in leases.all_of(store, net.name) if one.container != lease.container]
+    rows = firewall.elements(net, (lease,)) if lease.ports else []
+    rows += [] if others else firewall.elements(net)
+    if rows:
+        firewall.remove(rows)
+    with rtnetlink.Route() as route:
+        links.unplug(route, lease)
+        if not others:
+            links.remove_bridge(route, store, net)
+    leases.remove(store, lease)
+    _update_neighbours(store, net)

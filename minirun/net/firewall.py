@@ -1,0 +1,213 @@
+"""The firewall of all networks: one table of nftables, `inet minirun`, which reads as a picture.
+
+    nft list table inet minirun
+
+Its chains are the rules, the same for all; its sets and maps hold what differs: which bridges there
+are, which addresses are inside, and which port of the host leads to which container. A container
+adds its elements when it starts and takes them away when it ends, each in one transaction of
+`nft -f -`. The rules are drawn anew each time, so that the table is whole after another program has
+flushed it.
+
+    packet from outside, or from the host itself, to a published port:
+        prerouting, output → publish: the map says which container            (DNAT)
+        forward: it was published, so it may pass
+        postrouting: from 127.0.0.1, or from the network itself: by the host's name  (masquerade)
+    packet of a container to the outside:
+        forward; postrouting: by the host's address                           (masquerade)
+
+nft reads this as text, not JSON (-j): nft 1.0.6, Debian 12's, cannot read back a map of
+concatenated values that it has written as JSON itself; in some forms it crashes.
+
+What the real stack does: netavark has a table inet netavark with chains for each container;
+docker writes to iptables' tables, which are everyone's. An accept of one table does not overrule a
+drop of another: nft(8). So docker's FORWARD policy drop ends our containers' packets too.
+"""
+
+from __future__ import annotations
+
+from minirun.core import events
+from minirun.core.keeping.visible import clean
+from minirun.core.lazy import lazy
+from minirun.net import nft
+from minirun.net.network import Network, NetworkError
+
+with lazy:
+    import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.net.leases import Lease
+
+TABLE = "inet minirun"
+
+SETS = (
+    ("set", "bridges", "type ifname"),
+    ("set", "neighbours", "type ifname . ifname"),
+    ("set", "internal", "type ifname"),
+    ("set", "inside4", "type ipv4_addr; flags interval"),
+    ("set", "inside6", "type ipv6_addr; flags interval"),
+    ("map", "ports4", "type inet_proto . inet_service : ipv4_addr . inet_service"),
+    ("map", "ports6", "type inet_proto . inet_service : ipv6_addr . inet_service"),
+    ("map", "ports4_at", "type ipv4_addr . inet_proto . inet_service : ipv4_addr . inet_service"),
+    ("map", "ports6_at", "type ipv6_addr . inet_proto . inet_service : ipv6_addr . inet_service"),
+)  # fmt: skip
+"""Kind, name and type of each set. Of the maps the ones with _at are for one address of the host.
+"""
+
+CHAINS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
+    "publish": ("", (
+        ("dnat ip to ip daddr . meta l4proto . th dport map @ports4_at", "one address of the host"),
+        ("dnat ip to meta l4proto . th dport map @ports4", "any address of the host"),
+        ("dnat ip6 to ip6 daddr . meta l4proto . th dport map @ports6_at", ""),
+        ("dnat ip6 to meta l4proto . th dport map @ports6", ""),
+    )),
+    "first": ("type filter hook prerouting priority raw; policy accept;", (
+        ("iifname @bridges ip daddr 127.0.0.0/8 drop", "the host's 127.0.0.1 is no container's"),
+    )),
+    "prerouting": ("type nat hook prerouting priority dstnat; policy accept;", (
+        ('iifname != "lo" ip daddr 127.0.0.0/8 return', "127.0.0.1 is the host's own alone"),
+        ("fib daddr type local jump publish", "to an address of the host"),
+    )),
+    "output": ("type nat hook output priority -100; policy accept;", (
+        ("ip6 daddr ::1 return", "the kernel routes no ::1: minirun:ports passes it on"),
+        ("fib daddr type local jump publish", "the host to itself"),
+    )),
+    "forward": ("type filter hook forward priority filter; policy accept;", (
+        ("iifname . oifname @neighbours accept", "on one network"),
+        ("oifname @bridges ct state established,related accept", "answers"),
+        ("oifname @bridges ct status dnat accept", "to a published port"),
+        ("oifname @bridges drop", "from outside, or another network, to what is not published"),
+        ("iifname @internal drop", "no way out of an internal network"),
+    )),
+    "postrouting": ("type nat hook postrouting priority srcnat; policy accept;", (
+        ("oifname @bridges ct status dnat ip saddr 127.0.0.0/8 masquerade", "from 127.0.0.1"),
+        ("oifname @bridges ct status dnat ip saddr @inside4 masquerade", "by a published port"),
+        ("oifname @bridges ct status dnat ip6 saddr @inside6 masquerade", ""),
+        ("ip saddr @inside4 oifname != @bridges masquerade", "out, by the host's address"),
+        ("ip6 saddr @inside6 oifname != @bridges masquerade", ""),
+    )),
+}  # fmt: skip
+"""Chain → its hook, and its rules, each with a comment."""
+
+
+def drawing() -> list[str]:
+    """Return the commands that make the table, or make it whole: they may be given again."""
+    lines = [f"add table {TABLE}"]
+    lines += [f"add {kind} {TABLE} {name} {{ {words}; }}" for kind, name, words in SETS]
+    for name, (hook, _) in CHAINS.items():
+        lines += [f"add chain {TABLE} {name} {{ {hook} }}" if hook else f"add chain {TABLE} {name}"]
+    for name, (_, rules) in CHAINS.items():
+        lines.append(f"flush chain {TABLE} {name}")
+        for rule, comment in rules:
+            said = f' comment "{comment}"' if comment else ""
+            lines.append(f"add rule {TABLE} {name} {rule}{said}")
+    return lines
+
+
+def elements(network: Network, leases: tuple[Lease, ...] = ()) -> list[tuple[str, str]]:
+    """Return (set, element) for a network, if no lease is given, or for what leases publish."""
+    if not leases:
+        name = f'"{network.bridge}"'
+        rows = [("bridges", name), ("neighbours", f"{name} . {name}")]
+        if network.internal:
+            return [*rows, ("internal", name)]
+        rows.append(("inside4", network.subnet))
+        return [*rows, ("inside6", network.subnet6)] if network.subnet6 else rows
+    return [row for lease in leases for port in lease.ports for row in _of_port(lease, port)]
+
+
+def _of_port(lease: Lease, port: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the elements of one published port: of IPv4, and of IPv6 if the network has it."""
+    at, key = port["host_ip"], f"{port['protocol']} . {port['host_port']}"
+    found = []
+    if ":" not in at:
+        where = f"{at} . " if at else ""
+        to = f"{lease.address} . {port['port']}"
+        found.append((f"ports4{'_at' if at else ''}", f"{where}{key} : {to}"))
+    if lease.address6 and (not at or ":" in at):
+        where = f"{at} . " if at else ""
+        to = f"{lease.address6} . {port['port']}"
+        found.append((f"ports6{'_at' if at else ''}", f"{where}{key} : {to}"))
+    return found
+
+
+def add(network: Network, lease: Lease) -> None:
+    """Draw the table, and put a network and what a lease publishes in. Raises NetworkError."""
+    rows = [*elements(network), *elements(network, (lease,))]
+    transaction([*drawing(), *(f"add element {TABLE} {n} {{ {what} }}" for n, what in rows)])
+
+
+def remove(rows: list[tuple[str, str]]) -> None:
+    """Take elements out, those that are there; without elements left, the table too.
+
+    Raises NetworkError.
+    """
+    there = content()
+    if there is None:
+        return
+    gone = [row for row in rows if _key(row[1]) in there[row[0]]]
+    for name, what in gone:
+        there[name].discard(_key(what))
+    if not any(there.values()):
+        transaction([f"delete table {TABLE}"])
+    elif gone:
+        transaction([f"delete element {TABLE} {n} {{ {_key(what)} }}" for n, what in gone])
+
+
+def _key(element: str) -> str:
+    return element.partition(" : ")[0]
+
+
+def content() -> dict[str, set[str]] | None:
+    """Return set → the keys of its elements, as :func:`elements` writes them; None: no table."""
+    document = listing()
+    if document is None:
+        return None
+    found: dict[str, set[str]] = {name: set() for _, name, _ in SETS}
+    for row in document:
+        if "set" in row and row["set"]["name"] in found:
+            names = _is_of_links(row["set"]["name"])
+            found[row["set"]["name"]] = {
+                _written(one, quoted=names) for one in row["set"].get("elem", ())
+            }
+        elif "map" in row and row["map"]["name"] in found:
+            pairs = row["map"].get("elem", ())
+            found[row["map"]["name"]] = {_written(key, quoted=False) for key, _ in pairs}
+    return found
+
+
+def _is_of_links(name: str) -> bool:
+    return any(one == name and words.startswith("type ifname") for _, one, words in SETS)
+
+
+def _written(value: Any, *, quoted: bool) -> str:
+    """Return an element of `nft -j list` as nft's text has it."""
+    if isinstance(value, dict) and "concat" in value:
+        return " . ".join(_written(part, quoted=quoted) for part in value["concat"])
+    if isinstance(value, dict) and "prefix" in value:
+        return f"{value['prefix']['addr']}/{value['prefix']['len']}"
+    return f'"{value}"' if quoted else str(value)
+
+
+def listing() -> list[dict[str, Any]] | None:
+    """Return the table as nft(8) lists it in JSON (libnftables-json(5)); None if there is none.
+
+    Raises NetworkError if nft is missing, OSError.
+    """
+    done = nft.run(["-j", "list", "table", *TABLE.split()])
+    if done.status:
+        return None
+    found: list[dict[str, Any]] = json.loads(done.output)["nftables"]
+    return found
+
+
+def transaction(commands: list[str]) -> None:
+    """Let nft carry out commands, all of them or none. Raises NetworkError, OSError."""
+    why = "one transaction: all of it, or nothing"
+    events.emit("note", "nft", {"commands": commands}, why=why)
+    done = nft.run(["-f", "-"], "".join(f"{line}\n" for line in commands))
+    if done.status:
+        said = clean(" ".join(done.output.split()))[:300]
+        raise NetworkError(f"nft failed with exit status {done.status}: {said}")

@@ -1,0 +1,272 @@
+"""Published ports: what -p means, who holds the port on the host, and what nftables cannot lead.
+
+    [IP:][HOST]:CONTAINER[/tcp|udp|sctp]        docker's; HOST and CONTAINER may be ranges 8000-8003
+
+The firewall leads packets to the container (minirun.net.firewall); it holds no port: another
+program could bind the same one, and neither would notice. So a process of its own, minirun:ports,
+binds the ports while the container lives. It also passes on what comes by IPv6 to a container that
+has IPv4 alone, and what comes to ::1, which the kernel does not route: so `localhost`, which is ::1
+for many programs first, answers too.
+
+The real stack: docker has a process docker-proxy for each port; with podman conmon holds the
+sockets, and nobody passes anything on.
+"""
+
+from __future__ import annotations
+
+import _signal
+import errno
+import os
+import select
+import socket
+
+from minirun.core import events
+from minirun.core.errors import UsageError
+from minirun.core.keeping import state
+from minirun.core.keeping.record import Record
+from minirun.core.kernel import namespaces, process
+from minirun.core.lazy import lazy
+from minirun.net.network import NetworkError
+
+with lazy:
+    import ipaddress
+
+    from minirun.net import relay  # asyncio: 40 ms, in the process that holds the ports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.core.keeping.container_record import ProcessIdentity
+
+PROTOCOLS = ("tcp", "udp", "sctp")
+_NOBODY = 65534
+_SCTP = 132
+"""IPPROTO_SCTP, in.h."""
+
+
+class Port(Record):
+    """One published port of a container."""
+
+    port: int
+    """In the container."""
+    protocol: str = "tcp"
+    host_ip: str = ""
+    """Which address of the host answers; empty: each."""
+    first: int = 0
+    """The port of the host, or the first of several that will do; 0: the kernel chooses."""
+    last: int = 0
+    """The last of them."""
+
+
+def parse(text: str) -> list[Port]:
+    """Return what one -p means. Raises UsageError, in docker's words."""
+    hint = "-p 8080:80, -p 127.0.0.1:8080:80/udp, -p 8000-8003:8000-8003, -p 80"
+    rest, _, protocol = text.partition("/")
+    protocol = protocol.lower() or "tcp"
+    if protocol not in PROTOCOLS:
+        raise UsageError(f"invalid proto: {protocol}", f"port {text!r}: {', '.join(PROTOCOLS)}")
+    host_ip, rest = _address(rest, text, hint)
+    host, colon, inside = rest.rpartition(":")
+    if ":" in host or (host_ip and not colon and rest != inside):
+        raise UsageError(f"invalid publish opts format: {text!r}", hint)
+    first, last = _range(inside, text, "containerPort", hint)
+    if not host:
+        return [Port(port, protocol, host_ip) for port in range(first, last + 1)]
+    low, high = _range(host, text, "hostPort", hint)
+    if first == last:
+        return [Port(first, protocol, host_ip, low, high)]
+    if high - low != last - first:
+        what = f"invalid ranges specified for container and host Ports: {inside} and {host}"
+        raise UsageError(what, hint)
+    return [Port(first + n, protocol, host_ip, low + n, low + n) for n in range(high - low + 1)]
+
+
+def _address(rest: str, text: str, hint: str) -> tuple[str, str]:
+    """Return the address before the ports, and the ports."""
+    if rest.startswith("["):
+        given, bracket, after = rest[1:].partition("]:")
+        if not bracket:
+            raise UsageError(f"invalid publish opts format: {text!r}", hint)
+    elif rest.count(":") == 2:
+        given, _, after = rest.partition(":")
+    else:
+        return "", rest
+    if not given:
+        return "", after
+    try:
+        found = ipaddress.ip_address(given)
+    except ValueError:
+        raise UsageError(f"invalid IP address: {given}", f"port {text!r}; {hint}") from None
+    return "" if found.is_unspecified else str(found), after
+
+
+def _range(words: str, text: str, what: str, hint: str) -> tuple[int, int]:
+    first, dash, last = words.partition("-")
+    numbers = [first, last] if dash else [first, first]
+    if not all(n.isascii() and n.isdigit() and 0 < int(n[:6]) < 65536 for n in numbers):
+        raise UsageError(f"invalid {what}: {words or text!r}", f"1 to 65535; {hint}")
+    low, high = int(numbers[0]), int(numbers[1])
+    if low > high:
+        raise UsageError(f"invalid {what}: {words}: the first is larger than the last", hint)
+    return low, high
+
+
+def shown(ports: list[dict[str, Any]]) -> list[str]:
+    """Return published ports as docker's `ps` has them: 0.0.0.0:8080->80/tcp."""
+    rows = []
+    for port in ports:
+        at = port["host_ip"] or "0.0.0.0"
+        at = f"[{at}]" if ":" in at else at
+        rows.append(f"{at}:{port['host_port']}->{port['port']}/{port['protocol']}")
+    return rows
+
+
+class Held(Record):
+    """A port that is bound."""
+
+    port: Port
+    number: int
+    """The one that the host has for it."""
+    bound: socket.socket
+
+
+def bind(port: Port) -> Held:
+    """Bind a port on the host, so that no other program has it. Raises NetworkError, OSError."""
+    for number in range(port.first, port.last + 1):
+        try:
+            bound = _bind(port, number)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and number < port.last:
+                continue
+            raise _refusal(port, number, error) from None
+        return Held(port, bound.getsockname()[1], bound)
+    raise NetworkError("no port")
+
+
+def _bind(port: Port, number: int) -> socket.socket:
+    kind = socket.SOCK_DGRAM if port.protocol == "udp" else socket.SOCK_STREAM
+    protocol = _SCTP if port.protocol == "sctp" else 0
+    family = socket.AF_INET if port.host_ip and ":" not in port.host_ip else socket.AF_INET6
+    try:
+        bound = socket.socket(family, kind | socket.SOCK_CLOEXEC, protocol)
+    except OSError as error:
+        if error.errno != errno.EAFNOSUPPORT or port.host_ip:
+            raise
+        family = socket.AF_INET  # a kernel without IPv6
+        bound = socket.socket(family, kind | socket.SOCK_CLOEXEC, protocol)
+    try:
+        if kind == socket.SOCK_STREAM:  # what an earlier container had may be in TIME_WAIT
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        any_address = "::" if family == socket.AF_INET6 else "0.0.0.0"
+        if family == socket.AF_INET6 and not port.host_ip:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        bound.bind((port.host_ip or any_address, number))
+        if kind == socket.SOCK_STREAM:
+            bound.listen(128)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _refusal(port: Port, number: int, error: OSError) -> NetworkError:
+    """Return docker's words for a port that cannot be had, and who has it."""
+    where = f"{port.host_ip or '0.0.0.0'}:{number}"
+    text = os.strerror(error.errno or 0).lower()
+    if error.errno == errno.EADDRINUSE:
+        user = holder(number, port.protocol)
+        has = f" by {user}" if user else ""
+        what = f"failed to bind host port {where}/{port.protocol}: {text}{has}"
+        return NetworkError(what, f"another one: -p {number + 1 if number < 65535 else 8080}:…")
+    if error.errno == errno.EADDRNOTAVAIL:
+        return NetworkError(f"{port.host_ip} is no address of this host", "ip -brief address")
+    return NetworkError(f"failed to bind host port {where}/{port.protocol}: {text}")
+
+
+def holder(number: int, protocol: str) -> str:
+    """Return who has a port of this host: "nginx (pid 812)"; empty if it cannot be seen."""
+    inodes = set()
+    for file in (f"/proc/self/net/{protocol}", f"/proc/self/net/{protocol}6"):
+        try:
+            rows = state.read_text(file).splitlines()[1:]
+        except OSError:
+            continue
+        for row in rows:
+            fields = row.split()
+            if int(fields[1].rpartition(":")[2], 16) == number:
+                inodes.add(f"socket:[{fields[9]}]")
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                if os.readlink(f"/proc/{pid}/fd/{fd}") in inodes:
+                    name = state.read_text(f"/proc/{pid}/comm").strip()
+                    return f"{name} (pid {pid})"
+        except OSError:
+            continue
+    return ""
+
+
+def hold(held: list[Held], address: str, init_pid: int) -> ProcessIdentity:
+    """Start the process that holds the ports while init lives; return what it is known by.
+
+    `address`: the container's, of IPv4.
+
+    The caller closes its own copies of the sockets. Raises OSError.
+    """
+    ways = [relay.Way(each.bound, each.port.protocol, address, each.port.port) for each in held]
+    pidfd = os.pidfd_open(init_pid)
+    ready, written = os.pipe2(os.O_CLOEXEC)
+    pid, child = namespaces.clone3(0, why="it holds the published ports while the container lives")
+    if pid == 0:
+        try:
+            os.close(ready)
+            _become_holder()
+            os.close(written)  # it has its name, and no rights any more
+            relay.run(ways, pidfd)
+        finally:
+            os._exit(0)
+    for fd in (written, pidfd, child):
+        os.close(fd)
+    try:
+        os.read(ready, 1)  # its end
+        return state.identity(pid)
+    finally:
+        os.close(ready)
+
+
+def _become_holder() -> None:
+    """Be a process of its own, and nobody. Raises OSError."""
+    events.become("runtime", int(os.readlink("/proc/self")))
+    process.become_named("minirun:ports")
+    os.setsid()
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in range(3):
+        os.dup2(null, fd)
+    process.setgroups([])
+    process.setgid(_NOBODY)
+    process.setuid(_NOBODY)
+    events.close_log()
+
+
+def release(holder: ProcessIdentity | None) -> None:
+    """End the process that holds ports, and wait for its end. Raises OSError."""
+    if not holder or not state.is_alive(holder):
+        return
+    try:
+        fd = os.pidfd_open(holder["pid"])
+    except ProcessLookupError:
+        return
+    try:
+        if state.is_alive(holder):
+            _signal.pidfd_send_signal(fd, 9)
+            poll = select.poll()
+            poll.register(fd, select.POLLIN)
+            poll.poll(2000)
+    finally:
+        os.close(fd)
+    try:
+        os.waitpid(holder["pid"], os.WNOHANG)
+    except ChildProcessError:
+        pass

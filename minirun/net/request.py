@@ -1,0 +1,63 @@
+"""What `run` is asked for of networks: part of the container's record, written before it starts.
+
+--network none                 a namespace with lo alone: nothing is asked for, so no request
+--network host                 the host's own namespace
+--network bridge, or NAME      one or several networks, each a link: eth0, eth1 …
+--network container:ID         another container's namespace
+"""
+
+from __future__ import annotations
+
+from minirun.core.keeping.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Attachment(Record):
+    """One network that the container is to be on."""
+
+    network: str
+    address: str = ""
+    """--ip; empty: the next free one."""
+    address6: str = ""
+    mac: str = ""
+    aliases: tuple[str, ...] = ()
+
+
+class NetworkRequest(Record):
+    """What a container is to have of networks."""
+
+    mode: str = "networks"
+    """networks, host, or container."""
+    networks: tuple[Attachment, ...] = ()
+    ports: tuple[tuple[Any, ...], ...] = ()
+    """The fields of each minirun.net.ports.Port."""
+    hosts: tuple[tuple[str, str], ...] = ()
+    """--add-host: name and address; the address may be host-gateway."""
+    dns: tuple[str, ...] = ()
+    dns_search: tuple[str, ...] = ()
+    dns_options: tuple[str, ...] = ()
+    domainname: str = ""
+    default: bool = False
+    """Nobody asked: where no bridge can be made, the container has none, and a line says why."""
+
+    def fqdn(self, hostname: str) -> str:
+        """Return host name and domain, if there is a domain."""
+        return f"{hostname}.{self.domainname}" if self.domainname else ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the record keeps."""
+        return self._asdict() | {"networks": [each._asdict() for each in self.networks]}
+
+
+def from_json(row: dict[str, Any]) -> NetworkRequest:
+    """Return what a record keeps. Raises TypeError, LookupError if another version wrote it."""
+    networks = tuple(
+        Attachment(**each | {"aliases": tuple(each["aliases"])}) for each in row["networks"]
+    )
+    hosts = tuple((name, address) for name, address in row["hosts"])
+    ports = tuple(tuple(each) for each in row["ports"])
+    lists = {key: tuple(row[key]) for key in ("dns", "dns_search", "dns_options")}
+    return NetworkRequest(**row | {"networks": networks, "hosts": hosts, "ports": ports, **lists})
