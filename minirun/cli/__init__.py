@@ -29,6 +29,7 @@ with lazy:
 
     from minirun.cli.runc import state as state_command
     from minirun.engines import rootless
+    from minirun.image import workshop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,10 +131,10 @@ def main(argv: list[str] | None = None) -> int:
             return SIGNALLED + 13  # SIGPIPE
         return report(from_os(error), settings)
     except ModuleNotFoundError as error:
-        if not error.name or error.name.partition(".")[0] != "rootfs_tools":
+        reason = workshop.missing(error)
+        if reason is None:
             raise
-        hint = "pip install . in the clone, or PYTHONPATH=rootfs-tools"
-        return report(MinirunError("what handles images is not installed", hint), settings)
+        return report(reason, settings)
 
 
 def _called_as() -> list[str]:

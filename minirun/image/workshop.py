@@ -6,6 +6,7 @@ minirun reads the store's record: minirun.image.store.
 
 from __future__ import annotations
 
+from minirun.core.errors import MinirunError
 from minirun.core.lazy import lazy
 
 TYPE_CHECKING = False
@@ -27,7 +28,16 @@ container's files beside its image's.
 """
 
 
+def missing(error: ModuleNotFoundError) -> MinirunError | None:
+    """Return what to tell the user if an import failed because there is no workshop; None if it
+    failed for another reason."""
+    if (error.name or "").partition(".")[0] != "rootfs_tools":
+        return None
+    hint = "pip install . in the clone, or PYTHONPATH=rootfs-tools"
+    return MinirunError("what handles images is not installed", hint)
+
+
 def call(name: str) -> Any:
-    """Return the function of that name in CALLS. Raises ImportError."""
+    """Return the function of that name in CALLS. Raises ModuleNotFoundError: see missing()."""
     module, _, function = CALLS[name].rpartition(".")
     return getattr(lazy.load(module), function)

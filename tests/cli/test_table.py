@@ -2,8 +2,10 @@
 
 import ast
 import contextlib
+import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import termios
@@ -14,7 +16,8 @@ import pytest
 import minirun as package
 import rootfs_tools
 from cli.columns import Runtime
-from conftest import STORE, Program
+from conftest import STORE, Program, wait_until
+from core.lifecycle.leftovers import Family, assert_nothing
 from minirun import __version__
 from minirun.cli import COMMANDS, GlobalFlags, entry_of, part
 from minirun.cli.docker.run_options import READERS, RunFlags
@@ -174,12 +177,17 @@ os._exit(code)
 the audit hook of an interpreter goes along with fork and clone."""
 
 
-def test_without_the_workshop(tmp_path: Path) -> None:
-    """A container of a local image needs nothing of it; a command for images says what to do."""
+def alone(root: Path) -> list[str]:
+    """Return how the command line begins in an interpreter that finds minirun, and no workshop."""
     code = "import sys; sys.path[:0] = [sys.argv.pop(1)]; "
     code += "from minirun import cli; sys.exit(cli.main())"
     argv = [os.path.realpath(sys.executable), "-IS", "-c", code, str(SOURCE.parent)]
-    argv += ["--root", str(tmp_path), "--store", STORE]
+    return [*argv, "--root", str(root), "--store", STORE]
+
+
+def test_without_the_workshop(tmp_path: Path) -> None:
+    """A container of a local image needs nothing of it; a command for images says what to do."""
+    argv = alone(tmp_path)
     done = subprocess.run([*argv, "images"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (125, "")
     assert done.stderr == (
@@ -189,6 +197,24 @@ def test_without_the_workshop(tmp_path: Path) -> None:
     run = [*argv, "run", "--rm", "busybox", "echo", "hello"]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+
+
+def test_gc_without_the_workshop(minirun: Program) -> None:
+    """It removes what is minirun's own, and passes over only what is the workshop's."""
+    name = f"watched-{os.getpid()}"
+    minirun("run", "-d", "--name", name, "busybox", "sleep", "600")
+    record = json.loads((minirun.root / name / "state.json").read_text())
+    family = Family(record["supervisor"]["pid"])
+    os.kill(record["supervisor"]["pid"], signal.SIGKILL)
+    wait_until(lambda: len(family.alive()) == 1)
+    done = subprocess.run([*alone(minirun.root), "gc"], capture_output=True, text=True, check=False)
+    assert done.stdout == f"removed {name}: its supervisor died\n", done.stderr
+    assert (done.returncode, done.stderr) == (
+        0,
+        "minirun: warning: images that were never finished are not looked for: what handles images "
+        "is not installed (pip install . in the clone, or PYTHONPATH=rootfs-tools)\n",
+    )
+    assert_nothing(minirun, name, family)
 
 
 def imports(program: Program, tmp_path: Path, *args: str) -> set[str]:

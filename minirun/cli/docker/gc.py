@@ -27,25 +27,44 @@ def main_gc(args: list[str], settings: Settings) -> int:
     """Collect; print one line for each thing that goes."""
     flags = Gc(args)
     flags.none()
-    if not flags.dry_run:
-        for path in workshop.call("sweep")(settings.store):
-            _show_removed(path, "an image that was never finished", dry=False)
-        for name in sweep(settings.root) if os.path.isdir(settings.root) else ():
-            _show_removed(name, "its doctor died", dry=False)
     for name in (orphans.abandoned if flags.dry_run else orphans.remove_abandoned)(settings.root):
         _show_removed(name, "its maker died", dry=flags.dry_run)
+    failed = _collect(settings, dry=flags.dry_run)
+    if not flags.dry_run:
+        for name in sweep(settings.root) if os.path.isdir(settings.root) else ():
+            _show_removed(name, "its doctor died", dry=False)
+        _sweep_images(settings.store)
+    return 1 if failed else 0
+
+
+def _collect(settings: Settings, *, dry: bool) -> int:
+    """Remove the containers that are orphans; return the number of those that failed."""
     failed = 0
     for container_id in state.names(settings.root):
         try:
-            if reason := orphans.collect(settings, container_id, dry=flags.dry_run):
-                _show_removed(container_id, reason, dry=flags.dry_run)
+            if reason := orphans.collect(settings, container_id, dry=dry):
+                _show_removed(container_id, reason, dry=dry)
         except ForeignDirectory as error:
             warn(f"{settings.root}/{container_id} is left: {error.reason}")
         except (MinirunError, OSError) as caught:
             failure = from_os(caught) if isinstance(caught, OSError) else caught
             say(f"{container_id}: {failure.line()}")
             failed += 1
-    return 1 if failed else 0
+    return failed
+
+
+def _sweep_images(store: str) -> None:
+    """Remove images that were never finished. They are the workshop's, so without it they stay."""
+    try:
+        removed = workshop.call("sweep")(store)
+    except ModuleNotFoundError as error:
+        reason = workshop.missing(error)
+        if reason is None:
+            raise
+        warn(f"images that were never finished are not looked for: {reason.line()}")
+        return
+    for path in removed:
+        _show_removed(path, "an image that was never finished", dry=False)
 
 
 def _show_removed(name: str, reason: str, *, dry: bool) -> None:
