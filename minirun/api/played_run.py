@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 from minirun.api.held import check
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping.settings import BOUNDARIES
-from minirun.show.compare import stops
+from minirun.show.compare import snapshots
 from minirun.show.log.event import Event
 from minirun.show.log.pattern import Pattern
 from minirun.show.log.recording import Recording
@@ -67,7 +67,7 @@ class PlayedRun:
         before, self.at = self._snapshot(), at
         over = at == len(events) - 1
         now = self._snapshot()
-        changes = stops.since(before, now) if now and now is not before else []
+        changes = snapshots.since(before, now) if now and now is not before else []
         with self.board.changed:
             self.board.events = events[: at + 1]
             place = "" if over else self._place(events[at])

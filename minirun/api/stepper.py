@@ -62,7 +62,7 @@ class Stepper(Shown):
     @property
     def changes(self) -> dict[str, tuple[list[str], list[str]]]:
         """What changed since the last stop: nodes, mounts, rules … → what came, what went."""
-        return {change.kind: (change.new, change.gone) for change in self.board.changes}
+        return {change.part: (change.new, change.gone) for change in self.board.changes}
 
     def next(self) -> Stepper:
         """Go on to the next stop. Raises StateError if the run is not held."""

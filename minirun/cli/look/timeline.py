@@ -26,7 +26,7 @@ from minirun.core.lazy import lazy
 from minirun.engines import roots
 from minirun.image import store, workshop
 from minirun.knowledge import language
-from minirun.show.compare import snapshot_diff, starts
+from minirun.show.compare import as_text, snapshots, starts
 from minirun.show.log import filters, find, narrate, recorded, recording
 from minirun.show.log import trace as chrome_trace
 from minirun.show.log.recording import Recording
@@ -219,18 +219,20 @@ def main_diff(args: list[str], settings: Settings) -> int:
         raise UsageError("diff needs a container, and one thing to compare", hint, status=1)
     if not flags.stage and not flags.between:
         return int(workshop.call("changes")(flags.args[0], settings, flags.json))
-    if flags.only and flags.only not in snapshot_diff.PARTS:
-        raise UsageError(f"unknown part {flags.only!r}", ", ".join(snapshot_diff.PARTS), status=1)
-    first, second = snapshot_diff.boundaries(flags.between, flags.stage)
+    if flags.only and flags.only not in snapshots.PARTS:
+        raise UsageError(f"unknown part {flags.only!r}", ", ".join(snapshots.PARTS), status=1)
+    first, second = snapshots.boundaries(flags.between, flags.stage)
     recording = _one(flags.args[0], find.find(flags.args[0], *roots.known(settings)))
-    before, after = snapshot_diff.choose(recording, first), snapshot_diff.choose(recording, second)
-    parts = [p for p in snapshot_diff.compare(before, after) if flags.only in ("", p.name)]
+    before, after = (snapshots.choose(recording, at) for at in (first, second))
     if flags.files:
-        return write(snapshot_diff.normal_form(before, after))
+        return write(as_text.of_files(before, after))
+    parts = (flags.only,) if flags.only else snapshots.PARTS
+    changes = [each for each in snapshots.compare(before, after) if each.part in parts]
     if flags.json:
-        rows = {part.name: {"gone": part.gone, "new": part.new} for part in parts}
+        rows: dict[str, dict[str, list[str]]] = {part: {"gone": [], "new": []} for part in parts}
+        rows |= {each.part: {"gone": each.gone, "new": each.new} for each in changes}
         return write(json.dumps(rows, indent=2) + "\n")
-    return write(snapshot_diff.text(parts))
+    return write(as_text.of_snapshots(changes, parts))
 
 
 def _diff_starts(flags: Diff, settings: Settings) -> int:
@@ -241,7 +243,7 @@ def _diff_starts(flags: Diff, settings: Settings) -> int:
         pair = starts_page.pair(first, second)
         _export(flags.html, html.render(pair.recordings, language=spoken, pair=pair))
     else:
-        write(starts.page(first, second, spoken))
+        write(as_text.of_starts(first, second, spoken))
     return 1 if starts.compare(first, second) else 0
 
 

@@ -1,7 +1,7 @@
-"""Two starts, or two stops of one start: what differs.
+"""Two starts, or two snapshots of one start: what differs.
 
-starts          two starts, stage by stage; starts_page: on one page
-programs        the starts of two runtimes, with the reasons for what differs
-stops           two stops of one start, in words
-snapshot_diff   two snapshots, as `diff ID --stage N` has them
+comparer      a difference, and the one function that finds them
+snapshots     what is compared of two snapshots, and which two
+starts        what is compared of two starts, of one program or of two; and the reasons
+as_text       `minirun diff` as text; starts_page: two starts on one page
 """

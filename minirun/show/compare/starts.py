@@ -1,10 +1,15 @@
-"""Two starts side by side: what one did that the other did not (works on my node, not on yours).
+"""Two starts: what one did that the other did not (works on my node, not on yours).
 
 Aligned by stage and by actor, since runtime and init work at the same time. What is each start's
 own does not count as a difference: ids, pids, descriptors, times, and where the container's
 directory lies. Nor do the cgroups above its own, which other containers may have made before. What
-follows the start (the command's end, the clean-up) is not compared. The marks are diff(1)'s: < is
-what only the first did, > what only the second did.
+follows the start (the command's end, the clean-up) is not compared.
+
+Two starts by one program are compared event by event, in order. Between two programs the order
+within a stage says nothing: runc makes its nodes after its mounts, crun before. So only acts are
+compared, each by what it does to the container: a place is written from the container's root, a
+file of a cgroup from the container's own, and flags have no order. The reasons for what differs are
+data: minirun.knowledge, differences.toml.
 """
 
 from __future__ import annotations
@@ -12,162 +17,69 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from difflib import SequenceMatcher
 from itertools import groupby
-from typing import NamedTuple
 
+from minirun import knowledge
 from minirun.knowledge.texts import Topic
-from minirun.show.compare import programs
+from minirun.show.compare import comparer
+from minirun.show.compare.comparer import Difference
 from minirun.show.log.event import Event
-from minirun.show.log.recorded import result
 from minirun.show.log.recording import Recording
-from minirun.show.text import event_row, paint
+from minirun.show.text import event_row
 
+_CGROUP = "/sys/fs/cgroup/"
+_NUMBERS = re.compile(r"(/proc/|/fd/|--pid=|pid[ =:]*)\d+")
+_ACTS = ("syscall", "exec", "message")
 _OWN = ("fd", "dirfd", "userns", "old_fd", "new_fd", "pid", "to_pid", "prog_fd", "target_fd", "at")
 """Arguments that are numbers of one process: descriptors and pids."""
-_NUMBERS = re.compile(r"(/proc/|/fd/|--pid=|pid[ =:]*)\d+")
-_CGROUP = "/sys/fs/cgroup"
+_FLAGS = ("flags", "set", "clear")
+_LEFT_OUT = ("at", "bytes", "text", "mode", "kind")
+"""Arguments that say nothing of what is made, or say it twice."""
 _PASSED_OVER = ("snapshot", "gate opened", "origin")
 _LAST = 7
-_WIDTH, _IN = 96, " " * 6
-"""Columns of a reason, and how far it is from the edge."""
 _ACTORS = ("runtime", "init", "hook", "cli")
 
-
-class StartDifference(NamedTuple):
-    """What one of two starts did, in a row, at one place of a stage: events of either."""
-
-    stage: int
-    actor: str
-    first: list[Event]
-    second: list[Event]
-
-    @property
-    def sides(self) -> tuple[tuple[int, list[Event]], tuple[int, list[Event]]]:
-        """Both, with 0 and 1."""
-        return (0, self.first), (1, self.second)
+Part = tuple[int, str]
+"""A stage, and an actor in it."""
+EventDifference = Difference[Part, Event]
+Side = dict[Part, list[tuple[str, Event]]]
 
 
-def compare(first: Recording, second: Recording) -> list[StartDifference]:
+def compare(first: Recording, second: Recording) -> list[EventDifference]:
     """Return the differences of two starts, in the order of stages; none if both did the same."""
-    if programs.program(first) != programs.program(second):
-        return _unlike(first, second)
-    one, other = _acts(first), _acts(second)
-    keys = sorted({*one, *other}, key=lambda key: (key[0], _order(key[1])))
-    return [change for key in keys for change in _changes(key, one, other)]
+    alike = program(first) == program(second)
+    sides = _side(first, alike=alike), _side(second, alike=alike)
+    return sorted(comparer.compare(*sides, in_order=alike), key=lambda each: _order(*each.part))
 
 
-def _unlike(first: Recording, second: Recording) -> list[StartDifference]:
-    """Return what each of two programs did that the other did not, a change for each actor."""
-    one: dict[tuple[int, str], list[Event]] = {}
-    other: dict[tuple[int, str], list[Event]] = {}
-    for found, at in ((first, one), (second, other)):
-        for event in programs.acts(found, _LAST):
-            at.setdefault((event.stage, event.actor), []).append(event)
-    changes = []
-    for key in sorted({*one, *other}, key=lambda key: (key[0], _order(key[1]))):
-        mine, theirs = one.get(key, []), other.get(key, [])
-        own = programs.only(mine, theirs, first, second), programs.only(theirs, mine, second, first)
-        changes += [StartDifference(*key, *own)] if any(own) else []
-    return changes
+def same(first: Recording, second: Recording, changes: list[EventDifference]) -> int:
+    """Return how many events of the first start the second has too."""
+    side = _side(first, alike=program(first) == program(second))
+    return sum(map(len, side.values())) - sum(len(change.gone) for change in changes)
 
 
-def _order(actor: str) -> tuple[int, str]:
-    return (_ACTORS.index(actor) if actor in _ACTORS else len(_ACTORS), actor)
+def program(recording: Recording) -> str:
+    """Return the name of what made a start: minirun, or the runtime that was observed."""
+    if not recording.observed:
+        return "minirun"
+    end = recording.birth.t if recording.birth else recording.end
+    runs = [e for e in recording.events if e.kind == "exec" and e.actor == "runtime" and e.t <= end]
+    argv = runs[-1].args.get("argv") if runs else None  # the last: env, chroot … come before it
+    return str(argv[0]).rpartition("/")[2] if argv else ""
 
 
-Acts = dict[tuple[int, str], list[tuple[str, Event]]]
-"""Stage and actor → what it did: each event with what is compared of it."""
-
-
-def _acts(found: Recording) -> Acts:
-    acts: Acts = {}
-    ends = [at for at, e in enumerate(found.events) if e.kind == "end" and e.stage == _LAST]
-    for event in found.events[: ends[0] + 1 if ends else None]:
-        if event.kind == "gate" or event.actor == "step" or event.name in _PASSED_OVER:
-            continue
-        if not programs.is_above(event, found.id):
-            key = (event.stage, event.actor)
-            acts.setdefault(key, []).append((_compared(event, found.id), event))
-    return acts
-
-
-def _compared(event: Event, container_id: str) -> str:
-    """Return an event without what is this one start's own."""
-    args = {key: value for key, value in event.args.items() if key not in _OWN}
-    said = json.dumps([event.kind, event.name, args, event.errno, event.failed], sort_keys=True)
-    name = re.escape(container_id)
-    said = re.sub(rf"/{name}\.[0-9a-f]{{8}}\b", f"/{container_id}", said)  # its cgroup
-    said = re.sub(rf"(?!{_CGROUP})/[\w./-]*/{name}\b", "CONTAINER", said)
-    said = re.sub(rf"(?<![\w-]){name}(?![\w-])", "ID", said)
-    return _NUMBERS.sub(r"\1N", said)
-
-
-def _changes(key: tuple[int, str], one: Acts, other: Acts) -> Iterator[StartDifference]:
-    before, after = one.get(key, []), other.get(key, [])
-    matcher = SequenceMatcher(
-        None, [said for said, _ in before], [said for said, _ in after], autojunk=False
-    )
-    for how, a, b, c, d in matcher.get_opcodes():
-        if how != "equal":
-            yield StartDifference(
-                *key, [event for _, event in before[a:b]], [e for _, e in after[c:d]]
-            )
-
-
-def page(first: Recording, second: Recording, language: str = "en") -> str:
-    """Return the differences as text, with one line for what is the same; and known reasons."""
-    changes = compare(first, second)
-    lines = [f"< {_title(first)}", f"> {_title(second)}"]
-    lines.append(f"the same in both: {same(first, second, changes)} events")
-    head: tuple[int, str] | None = None
-    told: set[Topic] = set()
-    titles = event_row.stages(observed=first.observed or second.observed)
-    for change in changes:
-        if head != (change.stage, change.actor):
-            head = change.stage, change.actor
-            what = titles.get(change.stage, "before stage 1")
-            lines += ["", f"{change.stage} {change.actor:<8} {what}"]
-        lines += _told("<", change.first, first, language, told)
-        lines += _told(">", change.second, second, language, told)
-    return "".join(f"{event_row.clean(line)}\n" for line in lines)
-
-
-def _told(
-    mark: str, events: list[Event], found: Recording, language: str, told: set[Topic]
-) -> Iterator[str]:
-    """Yield a line for each event, and below those that stand together why, if that is new."""
-    for topic, each in by_reason(events, found, language):
-        yield from (f"  {mark} {line(event)}" for event in each)
-        if topic and topic not in told:
-            told.add(topic)
-            yield from event_row.wrap(
-                f"{topic.title}. {topic.here}", min(_WIDTH, paint.width(1)), _IN
-            )
+def reason(recording: Recording, event: Event, language: str) -> Topic | None:
+    """Return why the program does this; None if nothing is known."""
+    words = f"{program(recording)} {event.actor} {line(event)}"
+    return knowledge.difference(words, language)
 
 
 def by_reason(
-    events: list[Event], found: Recording, language: str
+    events: list[Event], recording: Recording, language: str
 ) -> Iterator[tuple[Topic | None, list[Event]]]:
     """Yield events that stand together, and why the program did that; None: it is not known."""
-    reasons = [programs.reason(found, event, line(event), language) for event in events]
-    pairs = zip(reasons, events, strict=True)
-    for topic, each in groupby(pairs, key=lambda pair: pair[0]):
-        yield topic, [event for _, event in each]
-
-
-def same(first: Recording, second: Recording, changes: list[StartDifference]) -> int:
-    """Return how many events of the first start the second has too."""
-    if programs.program(first) != programs.program(second):
-        acts = len(list(programs.acts(first, _LAST)))
-    else:
-        acts = sum(len(acts) for acts in _acts(first).values())
-    return acts - sum(len(change.first) for change in changes)
-
-
-def _title(found: Recording) -> str:
-    mark = " (GPUs SIMULATED)" if found.simulated else ""
-    return f"{found.id}: {result(found)}{mark}"
+    for topic, each in groupby(events, key=lambda event: reason(recording, event, language)):
+        yield topic, list(each)
 
 
 def line(event: Event) -> str:
@@ -175,3 +87,103 @@ def line(event: Event) -> str:
     row = event_row.row(event)
     outcome = f" = {event.errno}" if event.errno else ""
     return f"{row.what}{outcome}"
+
+
+def _order(stage: int, actor: str) -> tuple[int, int, str]:
+    return (stage, _ACTORS.index(actor) if actor in _ACTORS else len(_ACTORS), actor)
+
+
+def _side(recording: Recording, *, alike: bool) -> Side:
+    """Return what a start did, each event with what is compared of it.
+
+    `alike`: the other start is by the same program.
+    """
+    side: Side = {}
+    root = _root(recording)
+    for event in _compared(recording):
+        if alike:
+            text = _exactly(event, recording.id)
+        elif event.kind in _ACTS and event.stage:
+            text = _by_effect(event, recording.id, root)
+        else:
+            continue
+        side.setdefault((event.stage, event.actor), []).append((text, event))
+    return side
+
+
+def _compared(recording: Recording) -> Iterator[Event]:
+    """Yield the events of a start, until its last stage has ended, that can tell two apart."""
+    for event in recording.events:
+        asked = event.kind == "gate" or event.actor == "step" or event.name in _PASSED_OVER
+        if not asked and not _is_above(event, recording.id):
+            yield event
+        if event.kind == "end" and event.stage == _LAST:
+            return
+
+
+def _is_above(event: Event, container_id: str) -> bool:
+    """Return True for an act on a cgroup above the container's own."""
+    path = str(event.args.get("path", ""))
+    if event.name == "mount":  # inside the container
+        return False
+    return path.startswith(_CGROUP) and container_id not in path
+
+
+def _root(recording: Recording) -> str:
+    """Return where the container's root lies: what is mounted onto itself; "" if nothing is."""
+    for event in recording.events:
+        source, target = event.args.get("source"), event.args.get("target")
+        if event.name == "mount" and source and source == target:
+            return str(target)
+    return ""
+
+
+def _exactly(event: Event, container_id: str) -> str:
+    """Return an event without what is this one start's own."""
+    args = {key: value for key, value in event.args.items() if key not in _OWN}
+    text = json.dumps([event.kind, event.name, args, event.errno, event.failed], sort_keys=True)
+    name = re.escape(container_id)
+    text = re.sub(rf"/{name}\.[0-9a-f]{{8}}\b", f"/{container_id}", text)  # its cgroup
+    text = re.sub(rf"(?!{_CGROUP[:-1]})/[\w./-]*/{name}\b", "CONTAINER", text)
+    return _without_numbers(text, container_id)
+
+
+def _by_effect(event: Event, container_id: str, root: str) -> str:
+    """Return what an event does to the container, as another program's event would have it."""
+    args = {key: _value(key, value) for key, value in event.args.items() if key not in _LEFT_OUT}
+    name = event.name
+    if name == "mkfifo" or (name == "mknodat" and event.args.get("kind") == "p"):
+        name, args = "fifo", {"path": str(event.args.get("path")).rpartition("/")[2]}
+    elif event.kind == "message":
+        args = {"to": event.args.get("to")}
+    elif name in ("mount", "umount2"):
+        path = args.pop("path", "") or args.get("target", "")
+        args["target"] = _inside(str(event.args.get("at") or path), root)
+    elif name in ("mknodat", "symlinkat"):  # crun names them from a descriptor of their folder
+        args["path"] = _inside(str(args.get("path", "")), root).removeprefix("/dev/")
+    if str(args.get("path", "")).startswith(_CGROUP):
+        args["path"] = _of_cgroup(str(args["path"]), container_id)
+    args = {key: value for key, value in args.items() if value}
+    text = json.dumps([event.kind, name, args, event.errno], sort_keys=True)
+    return _without_numbers(text, container_id)
+
+
+def _without_numbers(text: str, container_id: str) -> str:
+    text = re.sub(rf"(?<![\w-]){re.escape(container_id)}(?![\w-])", "ID", text)
+    return _NUMBERS.sub(r"\1N", text)
+
+
+def _value(key: str, value: object) -> object:
+    return sorted(str(value).split("|")) if key in _FLAGS and isinstance(value, str) else value
+
+
+def _inside(path: str, root: str) -> str:
+    """Return a place from the container's root."""
+    return (path.removeprefix(root) or "/") if root else path
+
+
+def _of_cgroup(path: str, container_id: str) -> str:
+    """Return a file of a container's own cgroup, without where that lies."""
+    controller, _, rest = path.removeprefix(_CGROUP).partition("/")
+    _, is_own, file = rest.rpartition(container_id)
+    return f"{controller}:{file.partition('/')[2]}" if is_own else f"{controller} {rest}"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from minirun.knowledge.texts import Phrases, Topic
 from minirun.show.compare import starts
-from minirun.show.compare.starts import StartDifference
+from minirun.show.compare.starts import EventDifference
 from minirun.show.log.event import Event
 from minirun.show.log.recording import Recording
 from minirun.show.text import event_row
@@ -20,7 +20,7 @@ class Pair(NamedTuple):
     """Two starts on one axis, and their differences."""
 
     recordings: list[Recording]
-    changes: list[StartDifference]
+    changes: list[EventDifference]
 
     def section(self, say: Phrases) -> str:
         """Return the differences as HTML, stage by stage: each entry is a link to its event."""
@@ -31,22 +31,25 @@ class Pair(NamedTuple):
             f"{mark} {event_row.clean(each.id)}"
             for mark, each in zip("<>", self.recordings, strict=True)
         ]
-        said = [
+        parts = [
             f'<h2 id="starts-title">{title}</h2>',
             f"<p>{html.escape(same)}</p>",
             _columns(*(f"<b>{html.escape(name)}</b>" for name in names)),
         ]
         titles = event_row.stages(observed=any(each.observed for each in self.recordings))
-        told: set[Topic] = set()
-        for (stage, actor), changes in groupby(self.changes, lambda one: (one.stage, one.actor)):
+        explained: set[Topic] = set()
+        for (stage, actor), changes in groupby(self.changes, lambda each: each.part):
             what = say(titles[stage]) if stage in titles else say("before stage 1")
             name = html.escape(f"{stage or ''} {event_row.clean(actor)}: {what}".strip())
             rows = (
-                _columns(*(self._rows(n, events, say.language, told) for n, events in one.sides))
-                for one in changes
+                _columns(
+                    self._rows(0, change.gone, say.language, explained),
+                    self._rows(1, change.new, say.language, explained),
+                )
+                for change in changes
             )
-            said.append(f'<h3>{name}</h3><div class="changes">{"".join(rows)}</div>')
-        inside = "".join(said)
+            parts.append(f'<h3>{name}</h3><div class="changes">{"".join(rows)}</div>')
+        inside = "".join(parts)
         return f'<section id="starts" aria-labelledby="starts-title">{inside}</section>'
 
     def only(self) -> list[list[int]]:
@@ -54,28 +57,27 @@ class Pair(NamedTuple):
         return [sorted(self._place(n, event) for event in self._own(n)) for n in (0, 1)]
 
     def _own(self, number: int) -> list[Event]:
-        found = [change.second if number else change.first for change in self.changes]
-        return [event for events in found for event in events]
+        return [e for change in self.changes for e in (change.new if number else change.gone)]
 
     def _place(self, number: int, event: Event) -> int:
         events = self.recordings[number].events
         return next(at for at, each in enumerate(events) if each is event)
 
-    def _rows(self, number: int, events: list[Event], language: str, told: set[Topic]) -> str:
+    def _rows(self, number: int, events: list[Event], language: str, explained: set[Topic]) -> str:
         rows = []
         for topic, each in starts.by_reason(events, self.recordings[number], language):
             rows += [self._row(number, event) for event in each]
-            if topic and topic not in told:
-                told.add(topic)
-                said = html.escape(f"{topic.title}. {topic.here}", quote=False)
+            if topic and topic not in explained:
+                explained.add(topic)
+                text = html.escape(f"{topic.title}. {topic.here}", quote=False)
                 source = html.escape(topic.man, quote=False)
-                rows.append(f'<li class="why">{said} <small>{source}</small></li>')
+                rows.append(f'<li class="why">{text} <small>{source}</small></li>')
         return f"<ul>{''.join(rows)}</ul>"
 
     def _row(self, number: int, event: Event) -> str:
         link = f"#event-{number}-{self._place(number, event)}"
-        said = html.escape(f"{'<>'[number]} {event_row.clean(starts.line(event))}")
-        return f'<li><a href="{link}">{said}</a></li>'
+        text = html.escape(f"{'<>'[number]} {event_row.clean(starts.line(event))}")
+        return f'<li><a href="{link}">{text}</a></li>'
 
 
 def _columns(left: str, right: str) -> str:
@@ -88,7 +90,7 @@ def pair(first: Recording, second: Recording) -> Pair:
     return Pair(both, starts.compare(*both))
 
 
-def _from_zero(found: Recording) -> Recording:
+def _from_zero(recording: Recording) -> Recording:
     """Return a recording whose clock begins with its first event, and stands still at gates."""
-    own = found.unheld
+    own = recording.unheld
     return replace(own, events=[event._replace(t=event.t - own.start) for event in own.events])

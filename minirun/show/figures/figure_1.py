@@ -11,7 +11,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from minirun.core.errors import StateError
-from minirun.show.compare import snapshot_diff
+from minirun.show.compare import snapshots
 from minirun.show.figures import figure_3
 from minirun.show.log import milestones
 from minirun.show.log.event import Event
@@ -105,8 +105,8 @@ def _rules(recording: Recording) -> list[str]:
     before, after = (recording.snapshots.get(f"5:{edge}") for edge in ("begin", "end"))
     if not before or not after:
         return written
-    old = set(snapshot_diff.lines(before, "devices"))
-    return written + [line for line in snapshot_diff.lines(after, "devices") if line not in old]
+    changes = snapshots.compare(before, after)
+    return written + [line for each in changes if each.part == "devices" for line in each.new]
 
 
 def _rule(line: str) -> Iterator[tuple[str, tuple[str, str]]]:

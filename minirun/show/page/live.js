@@ -11,8 +11,8 @@ function press(key, argument = "") {
 }
 
 function drawChanges() {
-  const rows = live.changes.flatMap(({ kind, new: came, gone }) =>
-    [...came.map((line) => make("ins", {}, `+ ${kind}: ${line}`)), ...gone.map((line) => make("del", {}, `− ${kind}: ${line}`))]);
+  const rows = live.changes.flatMap(({ part, new: came, gone }) =>
+    [...came.map((line) => make("ins", {}, `+ ${part}: ${line}`)), ...gone.map((line) => make("del", {}, `− ${part}: ${line}`))]);
   byId("changes").replaceChildren(...rows.map((row) => make("li", {}, row)));
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 from minirun import knowledge
 from minirun.core.keeping.settings import BOUNDARIES
 from minirun.knowledge.texts import Phrases
-from minirun.show.compare.snapshot_diff import PARTS, lines
+from minirun.show.compare.snapshots import PARTS, lines
 from minirun.show.figures import figure_3
 from minirun.show.figures.axis import Axis, began
 from minirun.show.log.event import Event

@@ -18,7 +18,7 @@ from minirun.core.keeping import places
 from minirun.core.keeping.settings import BOUNDARIES, Settings
 from minirun.inspect import snapshot
 from minirun.running import lookup
-from minirun.show.compare import stops
+from minirun.show.compare import snapshots
 from minirun.show.log.event import Event, Tail
 from minirun.show.log.narrate import Narrator
 from minirun.show.log.order import OPENED, Births
@@ -131,7 +131,7 @@ class Controller:
         missed = self._missed(at)
         self._await("")
         before = self.stops[-1].snapshot if self.stops else None
-        changes = stops.since(before, now)
+        changes = snapshots.since(before, now)
         last = self.last.get(gate.pid)
         row = self.row if at == gates.EVERY_EVENT else None
         stop = Stop(at, gate.stage, gate, last, now, changes, len(self.stops) + 1, row)

@@ -1,6 +1,6 @@
 """What changed since the last stop, as lines of the stepper's screen: as much as has room."""
 
-from minirun.show.compare.stops import SnapshotChange
+from minirun.show.compare.snapshots import LineDifference
 from minirun.show.text import event_row
 
 _KEPT = "\0"
@@ -8,7 +8,7 @@ _KEPT = "\0"
 
 
 def lines(
-    changes: list[SnapshotChange], words: dict[str, str], width: int, room: int, *, unicode: bool
+    changes: list[LineDifference], words: dict[str, str], width: int, room: int, *, unicode: bool
 ) -> list[list[tuple[str, str]]]:
     """Return at most `room` lines, each of (style, text); every kind has its share."""
     found = []
@@ -31,9 +31,9 @@ def _shares(counts: list[int], room: int) -> list[int]:
 
 
 def _change(
-    change: SnapshotChange, share: int, words: dict[str, str], width: int, unicode: bool
+    change: LineDifference, share: int, words: dict[str, str], width: int, unicode: bool
 ) -> list[list[tuple[str, str]]]:
-    label = words["points" if change.kind == "mounts" else change.kind]
+    label = words["points" if change.part == "mounts" else change.part]
     head = event_row.padded(f"  {label}", 14)
     items = [("new", f"+ {line}") for line in sorted(change.new, key=usual)]
     items += [("gone", f"- {line}") for line in change.gone]
@@ -46,7 +46,7 @@ def _change(
 
 
 def _flowing(
-    change: SnapshotChange, share: int, width: int, unicode: bool
+    change: LineDifference, share: int, width: int, unicode: bool
 ) -> list[list[tuple[str, str]]]:
     """Return how many came and went, and as many names as have room in `share` lines."""
     found: list[list[tuple[str, str]]] = []
@@ -54,7 +54,7 @@ def _flowing(
         room = share - len(found) - (1 if style == "new" and change.gone and share > 1 else 0)
         if not items or room < 1:
             continue
-        short = change.kind in ("mounts", "files", "namespaces")
+        short = change.part in ("mounts", "files", "namespaces")
         names = [event_row.clean(each, unicode) for each in sorted(items, key=usual)]
         names = [_short(each, width, unicode) for each in names] if short else names
         whole = ", ".join(name.replace(" ", _KEPT) for name in names)

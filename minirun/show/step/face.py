@@ -12,7 +12,7 @@ from minirun.show.text import event_row
 
 if TYPE_CHECKING:
     from minirun.inspect.snapshot import Snapshot
-    from minirun.show.compare.stops import SnapshotChange
+    from minirun.show.compare.snapshots import LineDifference
     from minirun.show.log.event import Event
     from minirun.show.step.keys import Key
     from minirun.show.text.event_row import Row
@@ -28,7 +28,7 @@ class Stop(NamedTuple):
     last: Event | None
     """The event before it, of the process that waits; None if there is none."""
     snapshot: Snapshot
-    changes: list[SnapshotChange]
+    changes: list[LineDifference]
     """What is not as it was at the stop before."""
     number: int
     """1 for the first stop."""

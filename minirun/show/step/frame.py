@@ -207,12 +207,12 @@ def _large(view: View, width: int, room: int) -> list[Line]:
         found += [[("bold", f"      {row}")] for row in told[1:]]
     found.append([])
     for change in stop.changes if stop else []:
-        label = words["points" if change.kind == "mounts" else change.kind]
+        label = words["points" if change.part == "mounts" else change.part]
         line: Line = [("bold", event_row.padded(f"   {label}", 16))]
         line += [("new", f"{f'+{len(change.new)}':<5}")] if change.new else []
         line += [("gone", f"{f'-{len(change.gone)}':<5}")] if change.gone else []
         first = sorted(change.new or change.gone, key=differences.usual)[0]
-        exact = change.kind in ("nodes", "rules", "processes")
+        exact = change.part in ("nodes", "rules", "processes")
         shown = first if exact else first.split(" ")[0]
         more = f", {event_row.dots(view.unicode)}" if len(change.new or change.gone) > 1 else ""
         found += [[*line, ("", shown + more)], []]

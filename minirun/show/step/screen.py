@@ -13,7 +13,7 @@ from typing import Any
 
 from minirun import knowledge
 from minirun.knowledge import language
-from minirun.show.compare.stops import SnapshotChange
+from minirun.show.compare.snapshots import LineDifference
 from minirun.show.log.event import Event
 from minirun.show.log.order import is_birth
 from minirun.show.step import anatomy, frame, keys
@@ -221,11 +221,11 @@ def _titles(spoken: str) -> dict[int, str]:
     return {number: topic.title for number, topic in found.items() if topic}
 
 
-def changes_text(changes: list[SnapshotChange], words: dict[str, str]) -> str:
+def changes_text(changes: list[LineDifference], words: dict[str, str]) -> str:
     """Return all that changed since the last stop, a line each."""
     found = [f"{words['changed']}:"] + ([] if changes else [f"  {words['nothing']}"])
     for change in changes:
-        found.append(f"  {words['points' if change.kind == 'mounts' else change.kind]}:")
+        found.append(f"  {words['points' if change.part == 'mounts' else change.part]}:")
         found += [f"    + {event_row.clean(line)}" for line in change.new]
         found += [f"    - {event_row.clean(line)}" for line in change.gone]
     return "\n".join(found) + "\n\n"

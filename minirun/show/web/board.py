@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from minirun.core.errors import UsageError
-from minirun.show.compare.stops import SnapshotChange
+from minirun.show.compare.snapshots import LineDifference
 from minirun.show.log.event import Event
 from minirun.show.page import growing, html
 
@@ -27,7 +27,7 @@ class Board:
         self.stop = ""
         """Where the run is held, in words; "" if it goes on."""
         self.stage = 0
-        self.changes: list[SnapshotChange] = []
+        self.changes: list[LineDifference] = []
         self.said = ""
         """The answer to the last button: text of the container, or of minirun."""
         self.over = False

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from minirun.core.errors import UsageError
-from minirun.show.compare import snapshot_diff
+from minirun.show.compare import as_text, snapshots
 
 
 def snapshot(files: list[str], **more: Any) -> dict[str, Any]:
@@ -23,13 +23,15 @@ NEW = snapshot(["./dev/", "./dev/null c 1:3", "./dev/nvidia0 c 195:0", "./etc/y"
 def test_each_part_has_what_went_and_what_came() -> None:
     old = {**OLD, "namespaces": {"mount": "mnt:[1]"}, "processes": {"init": _process(["0 /dev/x"])}}
     new = {**NEW, "namespaces": {"mount": "mnt:[2]"}, "processes": {"init": _process([])}}
-    parts = {part.name: (part.gone, part.new) for part in snapshot_diff.compare(old, new)}
-    assert list(parts) == list(snapshot_diff.PARTS)
+    parts = {each.part: (each.gone, each.new) for each in snapshots.compare(old, new)}
     assert parts["namespaces"] == (["mount mnt:[1]"], ["mount mnt:[2]"])
     assert parts["files"][1] == ["./dev/nvidia0 c 195:0", "./etc/y", "./etc/z"]
     assert parts["processes"] == (["init descriptor 0 /dev/x"], [])
-    assert parts["mounts"] == ([], [])
-    assert "mounts:\n  the same\n" in snapshot_diff.text(snapshot_diff.compare(old, new))
+    assert parts.keys() == {"namespaces", "files", "processes"}, "those that are equal have none"
+    text = as_text.of_snapshots(snapshots.compare(old, new), snapshots.PARTS)
+    assert "mounts:\n  the same\n" in text
+    heads = [line[:-1] for line in text.splitlines() if line[0] not in "<> "]
+    assert heads == list(snapshots.PARTS)
 
 
 def _process(descriptors: list[str]) -> dict[str, Any]:
@@ -48,11 +50,13 @@ def test_the_normal_form_is_what_diff_prints(
         ["diff", "before.txt", "after.txt"], cwd=tmp_path, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
-    assert snapshot_diff.normal_form(old, new) == done.stdout
+    assert as_text.of_files(old, new) == done.stdout
 
 
 def test_what_a_terminal_would_obey_is_shown_as_text() -> None:
-    shown = snapshot_diff.text(snapshot_diff.compare(OLD, snapshot(["./\x1b[31mred"])))
+    shown = as_text.of_snapshots(
+        snapshots.compare(OLD, snapshot(["./\x1b[31mred"])), snapshots.PARTS
+    )
     assert "\x1b" not in shown
     assert "\\x1b[31mred" in shown
 
@@ -67,10 +71,10 @@ def test_what_a_terminal_would_obey_is_shown_as_text() -> None:
     ],
 )
 def test_which_boundaries_are_meant(between: str, stage: str, boundaries: tuple[str, str]) -> None:
-    assert snapshot_diff.boundaries(between, stage) == boundaries
+    assert snapshots.boundaries(between, stage) == boundaries
 
 
 @pytest.mark.parametrize(("between", "stage"), [("s4", ""), ("s4,s8", ""), ("", "0"), ("", "x")])
 def test_a_stage_that_there_is_not(between: str, stage: str) -> None:
     with pytest.raises(UsageError):
-        snapshot_diff.boundaries(between, stage)
+        snapshots.boundaries(between, stage)

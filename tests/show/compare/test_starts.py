@@ -81,7 +81,7 @@ def test_a_failed_start_beside_one_that_works(minirun: Program, tmp_path: Path) 
 def test_every_event_is_the_same_or_shown(minirun: Program) -> None:
     (one,), (other,) = (read(recordings.path(name)) for name in ("plain", "gpus-0-1"))
     changes = starts.compare(one, other)
-    shown = sum(len(change.first) for change in changes)
+    shown = sum(len(change.gone) for change in changes)
     end = next(at for at, e in enumerate(one.events) if (e.kind, e.stage) == ("end", 7))
     counted = [e for e in one.events[: end + 1] if e.kind != "gate" and e.actor != "step"]
     counted = [e for e in counted if e.name == "mount" or _is_its_own(e.args, e.id)]

@@ -5,7 +5,7 @@ import pytest
 from conftest import Program
 from minirun import knowledge, recordings
 from minirun.knowledge import texts
-from minirun.show.compare import programs, starts
+from minirun.show.compare import starts
 from minirun.show.log import recording
 from minirun.show.log.recording import Recording
 
@@ -21,7 +21,7 @@ def shipped(name: str) -> Recording:
 def own(found: Recording, other: Recording) -> list[str]:
     """What only `found` does: lines with stage and actor."""
     changes = starts.compare(found, other)
-    return [f"{c.stage} {c.actor} {starts.line(e)}" for c in changes for e in c.first]
+    return [f"{e.stage} {e.actor} {starts.line(e)}" for c in changes for e in c.gone]
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -49,7 +49,7 @@ def test_what_differs() -> None:
 
 
 def test_programs_have_their_names() -> None:
-    found = {name: programs.program(shipped(name)) for name in ALL}
+    found = {name: starts.program(shipped(name)) for name in ALL}
     assert found == {"plain": "minirun", "gpus-0-1": "minirun", "runc": "runc", "crun": "crun",
                      "runc-gpus": "runc", "podman": "runc"}  # fmt: skip
 
@@ -61,7 +61,7 @@ def test_each_reason_is_for_something_that_happens() -> None:
         topic.name
         for each in found
         for event in each.events
-        if (topic := programs.reason(each, event, starts.line(event), "en"))
+        if (topic := starts.reason(each, event, "en"))
     }
     assert known == texts.room("differences").keys()
 

@@ -8,8 +8,7 @@ import pytest
 
 from conftest import Program
 from minirun.recordings import path as recording
-from minirun.show.compare import snapshot_diff
-from minirun.show.compare import stops as changes
+from minirun.show.compare import snapshots
 from minirun.show.log.event import event_of
 from minirun.show.log.recording import Recording, read
 from minirun.show.step import anatomy
@@ -80,7 +79,7 @@ def test_a_snapshot_of_another_shape_is_none() -> None:
             event = event_of(json.loads(replaced(text, ("args", *place), value)))
             for snapshot in Recording("c", [event]).snapshots.values():
                 left += 1
-                snapshot_diff.compare(whole, snapshot)
-                changes.since(whole, snapshot)
+                snapshots.compare(whole, snapshot)
+                snapshots.since(whole, snapshot)
                 anatomy.page(snapshot)
     assert left

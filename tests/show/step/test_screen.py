@@ -11,7 +11,8 @@ import pytest
 
 from conftest import STORE, Program, wait_until
 from minirun.core.keeping.settings import BOUNDARIES, Settings
-from minirun.show.compare import stops
+from minirun.show.compare import snapshots
+from minirun.show.compare.comparer import Difference
 from minirun.show.step import differences
 from minirun.show.step.controller import Controller
 from minirun.show.step.inside import MOST_OUTPUT
@@ -341,15 +342,15 @@ def test_what_changed() -> None:
         files=["./dev/nvidia0 c 195:0", "./etc/ld.so.cache"],
         processes={"init": facts | {"capabilities": "0x1", "descriptors": []}},
     )  # fmt: skip
-    assert stops.since(before, before) == []
-    assert stops.since(None, before)[1:] == [("mounts", ["/ overlay overlay rw"], [])]
-    assert stops.since(before, now) == [
-        ("namespaces", ["mount mnt:[9]"], []),
-        ("processes", ["init: capabilities 0x1"], ["init: capabilities 0x3"]),
-        ("nodes", ["/dev/nvidia0 c 195:0"], []),
-        ("mounts", [], ["2 mounts of the host"]),
-        ("rules", ["c 195:0 rw # /dev/nvidia0"], []),
-        ("files", ["/etc/ld.so.cache"], []),
+    assert snapshots.since(before, before) == []
+    assert snapshots.since(None, before)[1:] == [("mounts", [], ["/ overlay overlay rw"])]
+    assert snapshots.since(before, now) == [
+        ("namespaces", [], ["mount mnt:[9]"]),
+        ("processes", ["init: capabilities 0x3"], ["init: capabilities 0x1"]),
+        ("nodes", [], ["/dev/nvidia0 c 195:0"]),
+        ("mounts", ["2 mounts of the host"], []),
+        ("rules", [], ["c 195:0 rw # /dev/nvidia0"]),
+        ("files", [], ["/etc/ld.so.cache"]),
     ]
 
 
@@ -359,9 +360,9 @@ def test_changes_in_any_room(room: int, width: int) -> None:
     """Never more lines than there is room for; every kind has one; all of it if it fits."""
     names = [f"/dev/thing{n} c 1:{n}" for n in range(9)]
     changes = [
-        stops.SnapshotChange("nodes", ["/dev/nvidia0 c 195:0", *names], []),
-        stops.SnapshotChange("mounts", [], ["/sys/fs/cgroup cgroup", "20 mounts of the host"]),
-        stops.SnapshotChange("rules", ["c 195:0 rw"], ["c 1:1 rw"]),
+        Difference("nodes", [], ["/dev/nvidia0 c 195:0", *names]),
+        Difference("mounts", ["/sys/fs/cgroup cgroup", "20 mounts of the host"], []),
+        Difference("rules", ["c 1:1 rw"], ["c 195:0 rw"]),
     ]
     words = {"nodes": "nodes", "points": "mounts", "rules": "rules"}
     drawn = differences.lines(changes, words, width, room, unicode=True)
