@@ -14,11 +14,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 P = TypeVar("P", bound=Hashable)
 T = TypeVar("T")
-Side = Mapping[P, Sequence[tuple[Hashable, T]]]
+ComparedSide = Mapping[P, Sequence[tuple[Hashable, T]]]
 """Part → its items, each after what is compared of it."""
 
 
-class Difference(NamedTuple, Generic[P, T]):
+class PartDifference(NamedTuple, Generic[P, T]):
     """What one part has on one side only."""
 
     part: P
@@ -29,8 +29,8 @@ class Difference(NamedTuple, Generic[P, T]):
 
 
 def compare(
-    first: Side[P, T], second: Side[P, T], *, in_order: bool = False
-) -> list[Difference[P, T]]:
+    first: ComparedSide[P, T], second: ComparedSide[P, T], *, in_order: bool = False
+) -> list[PartDifference[P, T]]:
     """Return the differences, part by part; parts that are equal have none.
 
     Without an order, equal items are the same wherever they stand, as often as both sides have
@@ -43,7 +43,7 @@ def compare(
         keys = [key for key, _ in old], [key for key, _ in new]
         for gone, came in (_in_order if in_order else _counted)(*keys):
             items = [old[at][1] for at in gone], [new[at][1] for at in came]
-            found.append(Difference(part, *items))
+            found.append(PartDifference(part, *items))
     return found
 
 

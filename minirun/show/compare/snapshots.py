@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import BOUNDARIES
 from minirun.show.compare import comparer
-from minirun.show.compare.comparer import Difference
+from minirun.show.compare.comparer import PartDifference
 from minirun.show.log.recording import Recording
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ PARTS = ("namespaces", "mounts", "devices", "files", "processes")
 """The parts of a snapshot, as `minirun diff` names them."""
 KINDS = ("namespaces", "processes", "nodes", "mounts", "rules", "files")
 """What a stage is there for, in the words of the subject."""
-LineDifference = Difference[str, str]
+LineDifference = PartDifference[str, str]
 """Of one of PARTS or KINDS: lines of a snapshot."""
 
 

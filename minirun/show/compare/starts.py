@@ -22,7 +22,7 @@ from itertools import groupby
 from minirun import knowledge
 from minirun.knowledge.texts import Topic
 from minirun.show.compare import comparer
-from minirun.show.compare.comparer import Difference
+from minirun.show.compare.comparer import PartDifference
 from minirun.show.log.event import Event
 from minirun.show.log.recording import Recording
 from minirun.show.text import event_row
@@ -41,8 +41,8 @@ _ACTORS = ("runtime", "init", "hook", "cli")
 
 Part = tuple[int, str]
 """A stage, and an actor in it."""
-EventDifference = Difference[Part, Event]
-Side = dict[Part, list[tuple[str, Event]]]
+EventDifference = PartDifference[Part, Event]
+EventSide = dict[Part, list[tuple[str, Event]]]
 
 
 def compare(first: Recording, second: Recording) -> list[EventDifference]:
@@ -93,12 +93,12 @@ def _order(stage: int, actor: str) -> tuple[int, int, str]:
     return (stage, _ACTORS.index(actor) if actor in _ACTORS else len(_ACTORS), actor)
 
 
-def _side(recording: Recording, *, alike: bool) -> Side:
+def _side(recording: Recording, *, alike: bool) -> EventSide:
     """Return what a start did, each event with what is compared of it.
 
     `alike`: the other start is by the same program.
     """
-    side: Side = {}
+    side: EventSide = {}
     root = _root(recording)
     for event in _compared(recording):
         if alike:

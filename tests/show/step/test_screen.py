@@ -12,7 +12,7 @@ import pytest
 from conftest import STORE, Program, wait_until
 from minirun.core.keeping.settings import BOUNDARIES, Settings
 from minirun.show.compare import snapshots
-from minirun.show.compare.comparer import Difference
+from minirun.show.compare.comparer import PartDifference
 from minirun.show.step import differences
 from minirun.show.step.controller import Controller
 from minirun.show.step.inside import MOST_OUTPUT
@@ -360,9 +360,9 @@ def test_changes_in_any_room(room: int, width: int) -> None:
     """Never more lines than there is room for; every kind has one; all of it if it fits."""
     names = [f"/dev/thing{n} c 1:{n}" for n in range(9)]
     changes = [
-        Difference("nodes", [], ["/dev/nvidia0 c 195:0", *names]),
-        Difference("mounts", ["/sys/fs/cgroup cgroup", "20 mounts of the host"], []),
-        Difference("rules", ["c 1:1 rw"], ["c 195:0 rw"]),
+        PartDifference("nodes", [], ["/dev/nvidia0 c 195:0", *names]),
+        PartDifference("mounts", ["/sys/fs/cgroup cgroup", "20 mounts of the host"], []),
+        PartDifference("rules", ["c 1:1 rw"], ["c 195:0 rw"]),
     ]
     words = {"nodes": "nodes", "points": "mounts", "rules": "rules"}
     drawn = differences.lines(changes, words, width, room, unicode=True)
