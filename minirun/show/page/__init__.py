@@ -4,5 +4,6 @@
     page_data   the events, as its script reads them
     growing     what is added while the run goes on
 
-The script is in the files of JavaScript beside these: page.js begins.
+The script is in the files of JavaScript beside these: page.js begins, sizes.js has the pixels,
+draw.js makes the shapes of events, time_axis.js places them.
 """

@@ -1,4 +1,4 @@
-// Drawing: every event of every recording becomes one SVG group, made once; layout.js places it.
+// Drawing: every event of every recording becomes one SVG group, made once; time_axis.js places it.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
@@ -6,7 +6,6 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const t = (text, ...values) => values.reduce((said, value) => said.replace("{}", () => value),
   Object.hasOwn(data.words, text) ? data.words[text] : text);
 const byId = (id) => document.getElementById(id);
-const TOP = 6, LANE = 64, HEAD = 24, BAND = 28, GUTTER = 64, ROW = 15, LETTER = 7.4;
 
 /** An HTML element with properties and children; strings become text, never markup. */
 function make(name, properties = {}, ...children) {

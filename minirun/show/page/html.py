@@ -33,8 +33,8 @@ from minirun.show.text import event_row
 
 _PAGE = Path(__file__).parent
 _SCRIPTS = (
-    "draw.js", "layout.js", "labels.js", "events.js", "search.js", "differ.js", "present.js",
-    "export.js", "grow.js", "live.js", "page.js",
+    "sizes.js", "draw.js", "time_axis.js", "labels.js", "events.js", "search.js", "differ.js",
+    "present.js", "export.js", "grow.js", "live.js", "page.js",
 )  # fmt: skip
 _MARKED = re.compile(r"{{(.*?)}}")
 """A phrase of page.html that is translated."""

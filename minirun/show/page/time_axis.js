@@ -1,6 +1,5 @@
-// Layout: where everything lies at the present zoom. The picture scrolls in #lanes; only it is wide.
+// The axis of time: where everything lies at the present zoom. The picture scrolls in #lanes; only it is wide.
 
-const LEFT = 92, RIGHT = 24, MOST = 160000, DIGIT = 19;
 const scroller = byId("lanes");
 let zoom = 1, even = true, width = 0, ranks = [], count = 0;
 const axis = shape("svg", { class: "axis", height: 22, "aria-hidden": "true" });
