@@ -1,6 +1,7 @@
 """config.json and state.json: the runtime-spec as minirun reads and writes it.
 
-run_config    flags of `run` and an image → config.json
+run_config    flags of `run` and an image → config.json; default_config.json is what it begins with,
+              and runc's example, which `spec` prints
 runc_spec     the config.json of `spec`, without an image
 validate      config.json is checked; shape.json has its schema
 features      the document of `features`

@@ -93,7 +93,7 @@ class RunOptions(Record):
 
 def example() -> dict[str, Any]:
     """Return runc's example of a config.json: what `run IMAGE` begins with, and `spec` writes."""
-    text = state.read_text(f"{os.path.dirname(__file__)}/run_config.json")
+    text = state.read_text(f"{os.path.dirname(__file__)}/default_config.json")
     return {"ociVersion": state.OCI_VERSION, **jsonlite.loads(text)}
 
 

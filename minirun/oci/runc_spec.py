@@ -1,6 +1,6 @@
 """`minirun spec` without an image: the config.json that runc writes, to be edited.
 
-runc's example (libcontainer/specconv/example.go), fact by fact, is run_config.json: a shell on a
+default_config.json is runc's example (libcontainer/specconv/example.go), fact by fact: a shell on a
 terminal, three capabilities, a read-only root, masked paths. Rootless (--rootless): a user
 namespace in which the caller is root, no network namespace, and nothing that needs more rights.
 """
