@@ -36,7 +36,7 @@ ALIASES = {
 _EVENTS = (
     "processes", "mounts", "files", "privileges", "messages", "notes", "gpus", "gates",
 )  # fmt: skip
-_TROUBLES = ("troubles", "reports")
+_ERROR_TEXTS = ("error_texts", "reports")
 """The files of what people see: of containers and runtimes; of engines, clusters and GPUs."""
 MOST_FOUND = 8
 """Topics that only speak of a word: of more, the first."""
@@ -55,8 +55,8 @@ def _events(language: str) -> dict[str, Topic]:
 
 def topics(language: str = ENGLISH) -> list[Topic]:
     """Return all topics but hints: stages, calls, messages, notes, gates, the default profile's
-    groups of calls, errnos, troubles."""
-    others = (room(each, language).values() for each in ("errnos", *_TROUBLES))
+    groups of calls, errnos, error texts."""
+    others = (room(each, language).values() for each in ("errnos", *_ERROR_TEXTS))
     events = _events(language).values()
     return [*room("stages", language).values(), *events, *(one for each in others for one in each)]
 
@@ -129,7 +129,9 @@ def errno(name: str, call: str = "", language: str = ENGLISH) -> Topic | None:
         return known
     call = ALIASES.get(call, call)
     pair = f"{call} {known.name}"
-    found = room("errors", language).get(pair) or replace(known, name=pair, kind="error", number=0)
+    found = room("calls_and_errnos", language).get(pair) or replace(
+        known, name=pair, kind="error", number=0
+    )
     about = event(call)
     return replace(
         found,
@@ -140,7 +142,7 @@ def errno(name: str, call: str = "", language: str = ENGLISH) -> Topic | None:
     )
 
 
-def troubles(text: str, language: str = ENGLISH) -> list[Topic]:
+def error_text(text: str, language: str = ENGLISH) -> list[Topic]:
     """Return what is known of a text that a program, an engine or a runtime has printed.
 
     Each line has one explanation, that of its longest mark; each stands once. The words around a
@@ -163,14 +165,14 @@ def _of_line(line: str, language: str) -> Topic | None:
 
 
 def _marked(line: str, language: str) -> Topic | None:
-    """Return the trouble with the longest mark that is in a line.
+    """Return the topic with the longest mark that is in a line.
 
     If there are only words around a cause, it is those that stand nearest to it: the last ones.
     """
     low = line.lower()
     fitting = [
         (True, len(mark), one) if one.kind != AROUND else (False, at, one)
-        for name in _TROUBLES
+        for name in _ERROR_TEXTS
         for one in room(name, language).values()
         for mark in (one.name.lower(), *one.marks)
         if (at := _place(low, mark)) >= 0
@@ -248,7 +250,7 @@ def search(word: str, language: str = ENGLISH) -> list[Topic]:
 def lookup(asked: str, language: str = ENGLISH) -> list[Topic]:
     """Return the topics that `asked` names, or that are known of it as a text."""
     named = [*_stages(asked, language), *_named(asked, language), *_errors(asked, language)]
-    return named or profile(asked.lower(), language) or troubles(asked, language)
+    return named or profile(asked.lower(), language) or error_text(asked, language)
 
 
 def _stages(asked: str, language: str) -> list[Topic]:
@@ -288,7 +290,7 @@ def near(asked: str) -> list[str]:
 
 
 __all__ = [
-    "ALIASES", "AROUND", "ENGLISH", "HINT", "MOST_FOUND", "Topic", "errno", "event", "event_names",
-    "every_hint",
-    "hints", "lookup", "near", "profile", "search", "stage", "topics", "troubles", "words",
+    "ALIASES", "AROUND", "ENGLISH", "HINT", "MOST_FOUND", "Topic", "errno", "error_text", "event",
+    "event_names", "every_hint",
+    "hints", "lookup", "near", "profile", "search", "stage", "topics", "words",
 ]  # fmt: skip

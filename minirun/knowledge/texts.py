@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 SYSTEM_CALL, MESSAGE, NOTE, GATE = "system call", "message", "note", "gate"
-STAGE, ERRNO, ERROR, HINT, TROUBLE = "stage", "errno", "error", "hint", "trouble"
+STAGE, ERRNO, ERROR, HINT = "stage", "errno", "error", "hint"
 PROFILE, OWN, AROUND = "profile", "own", "around"
 TEXTS = ("title", "here", "cause", "advice", "real")
 """The fields of a topic that are translated."""
@@ -52,7 +52,8 @@ class Topic:
     number: int = 0
     """Of an error number: its value in Linux."""
     marks: tuple[str, ...] = ()
-    """Other words by which it is found, in lower case; of a trouble, `*` is any text of a line."""
+    """Other words by which it is found, in lower case; in an error text, `*` is any text of a
+    line."""
 
 
 @cache

@@ -180,7 +180,7 @@ def test_it_needs_no_root() -> None:
     ],
 )
 def test_what_people_report_of_gpus(minirun: Program, text: str, name: str) -> None:
-    """A whole line, as a program printed it, finds its trouble; and the way out comes with it."""
+    """A whole line, as a program printed it, finds its topic; and the way out comes with it."""
     done = minirun("explain", text)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(name)

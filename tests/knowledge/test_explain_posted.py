@@ -26,7 +26,7 @@ class Posted(NamedTuple):
 
 DATA = Path(__file__).parents[1] / "data" / "posted.toml"
 POSTED = [Posted(**row) for row in tomllib.loads(DATA.read_text())["posted"]]
-TROUBLES = room("troubles") | room("reports")
+ERROR_TEXTS = room("error_texts") | room("reports")
 
 
 def test_they_are_many_and_have_their_sources() -> None:
@@ -45,7 +45,7 @@ def test_a_posted_line(posted: Posted, lang: str, capfd: pytest.CaptureFixture[s
     found = [one for one in knowledge.lookup(posted.line) if one.kind != knowledge.AROUND]
     assert [one.name for one in found] == [posted.topic] * bool(posted.topic), posted.why
     if posted.topic:
-        title = (room("troubles", lang) | room("reports", lang))[posted.topic].title
+        title = (room("error_texts", lang) | room("reports", lang))[posted.topic].title
         assert (status, told.err) == (0, "")
         assert " ".join(told.out.split()).startswith(f"{posted.topic}: {title}"[:200])
         return
@@ -93,7 +93,7 @@ def test_the_words_around_are_no_answer_with_json_either(minirun: Program) -> No
 )
 def test_a_part_of_a_phrase_is_no_trouble(text: str) -> None:
     """What is known of the whole phrase is not said of its words."""
-    found = [one for one in knowledge.lookup(text) if one.kind in ("trouble", "own")]
+    found = [one for one in knowledge.lookup(text) if one.kind in ("error text", "own")]
     assert [one.name for one in found] in ([], ["driver not loaded"]), text
 
 
@@ -106,19 +106,19 @@ def test_what_only_speaks_of_the_words_is_called_so(minirun: Program) -> None:
 
 def test_each_line_of_a_text_is_explained_once() -> None:
     text = "Reason: CrashLoopBackOff\nqq\nReason: OOMKilled\nReason: OOMKilled\nExit Code: 137\n"
-    names = [one.name for one in knowledge.troubles(text)]
+    names = [one.name for one in knowledge.error_text(text)]
     assert names == ["CrashLoopBackOff", "OOMKilled", "exit code 137"]
 
 
 def test_the_unknown_error_names_the_setting_that_causes_it_from_the_start_on() -> None:
     for lang in ("en", "ko"):
-        topic = room("troubles", lang)["NVML: Unknown Error"]
+        topic = room("error_texts", lang)["NVML: Unknown Error"]
         assert "no-cgroups = true" in topic.cause and "no-cgroups = false" in topic.advice
 
 
 def test_every_mark_is_a_phrase() -> None:
     """No mark is a word that stands in other texts too."""
-    for one in TROUBLES.values():
+    for one in ERROR_TEXTS.values():
         for mark in one.marks:
             assert " " in mark.strip() or mark in (
                 "cudaerrorunknown", "cudaerrornodevice", "cuda_error_no_device", "oomkilled",

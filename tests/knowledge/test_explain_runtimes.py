@@ -12,7 +12,7 @@ from observe.broken import BROKEN, RUNTIMES, Broken, argv, clear, make
 from required import installed
 
 FRAME = "unable to start container process"
-TROUBLES = room("troubles") | room("reports")
+ERROR_TEXTS = room("error_texts") | room("reports")
 REPORTED = Path(__file__).parents[1] / "data" / "reported.txt"
 
 
@@ -25,7 +25,7 @@ def reported() -> list[tuple[str, str]]:
 def first(page: str) -> str:
     """The name of the first topic on a page; below a line that speaks of the words around, too."""
     for part in (page, page.partition("\n\n")[2]):
-        names = [name for name in TROUBLES if part.startswith(f"{name}: ")]
+        names = [name for name in ERROR_TEXTS if part.startswith(f"{name}: ")]
         if names:
             return max(names, key=len)
     return page.partition("\n")[0]
@@ -63,10 +63,10 @@ def test_what_minirun_prints(minirun: Program, tmp_path: Path, name: str) -> Non
     bundle = make(BROKEN[name], tmp_path / "bundle")
     done = minirun("run", "--bundle", str(bundle), "broken")
     assert done.returncode != 0
-    found = knowledge.troubles(done.stderr)
+    found = knowledge.error_text(done.stderr)
     if name == "device-below-a-file":
         assert [one.name for one in found] == ["openat2 ENOTDIR"], done.stderr
-    elif TROUBLES[BROKEN[name].topic].kind == AROUND:  # of these words it has a page of its own
+    elif ERROR_TEXTS[BROKEN[name].topic].kind == AROUND:  # of these words it has a page of its own
         assert [(one.kind, one.title) for one in found] == [("own", room("own")["a hook"].title)]
     else:
         assert [one.name for one in found] == [BROKEN[name].topic], done.stderr
@@ -89,19 +89,19 @@ def test_what_people_report(minirun: Program, text: str, name: str, lang: str) -
 )
 def test_a_warning_is_no_answer_if_there_is_an_error(warning: str) -> None:
     """It stops nothing, so what is said beside it is why; alone it is explained."""
-    (alone,) = knowledge.troubles(warning)
+    (alone,) = knowledge.error_text(warning)
     assert alone.kind != AROUND
     error = "error during container init: sethostname: invalid argument"
     frame = "error during container init: qq zz"
     for text, name in ((error, "sethostname: invalid argument"), (frame, FRAME)):
         for lines in (f"{warning}\n{text}", f"{text}\n{warning}"):
-            assert [one.name for one in knowledge.troubles(lines)] == [name]
+            assert [one.name for one in knowledge.error_text(lines)] == [name]
 
 
 def test_the_frame_is_no_answer_if_there_is_another() -> None:
     inner = "error during container init: sethostname: invalid argument"
-    assert [one.name for one in knowledge.troubles(inner)] == ["sethostname: invalid argument"]
-    alone = knowledge.troubles("error during container init: qq zz")
+    assert [one.name for one in knowledge.error_text(inner)] == ["sethostname: invalid argument"]
+    alone = knowledge.error_text("error during container init: qq zz")
     assert [(one.name, one.kind) for one in alone] == [(FRAME, AROUND)]
 
 
@@ -115,15 +115,15 @@ def test_the_frame_is_no_answer_if_there_is_another() -> None:
     ],
 )
 def test_a_mark_with_a_gap(text: str, name: str) -> None:
-    assert [one.name for one in knowledge.troubles(text)] == [name] * bool(name)
+    assert [one.name for one in knowledge.error_text(text)] == [name] * bool(name)
 
 
 def test_each_mark_finds_its_own_trouble() -> None:
-    """In both languages, so a mark that another trouble's longer one hides is seen."""
-    for one in TROUBLES.values():
+    """In both languages, so a mark that another topic's longer one hides is seen."""
+    for one in ERROR_TEXTS.values():
         for mark in (one.name, *one.marks):
-            found = knowledge.troubles(mark.replace("*", "x"))
+            found = knowledge.error_text(mark.replace("*", "x"))
             assert found[0].name == one.name, mark
-            assert [each.name for each in knowledge.troubles(mark.replace("*", "x"), "ko")] == [
+            assert [each.name for each in knowledge.error_text(mark.replace("*", "x"), "ko")] == [
                 each.name for each in found
             ]

@@ -135,7 +135,7 @@ def test_numbers_are_the_kernels() -> None:
     assert {name for _, name in HINTS} | set(_GENERAL) <= set(room("errnos"))
 
 
-CAUSES = {tuple(name.split()): one.cause for name, one in room("errors").items()}
+CAUSES = {tuple(name.split()): one.cause for name, one in room("calls_and_errnos").items()}
 
 
 @pytest.mark.parametrize(("call", "name"), sorted({*HINTS, *CAUSES}))

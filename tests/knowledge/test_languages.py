@@ -31,7 +31,7 @@ def raw(language: str, name: str) -> dict[str, Any]:
 
 def whole(language: str) -> list[Topic]:
     """All topics, all errors of a call, and all kinds of minirun's own errors, in a language."""
-    others = (texts.room(name, language).values() for name in ("errors", "own"))
+    others = (texts.room(name, language).values() for name in ("calls_and_errnos", "own"))
     return [*knowledge.topics(language), *(one for each in others for one in each)]
 
 
@@ -54,7 +54,7 @@ def test_a_translation_has_the_same_topics_and_nothing_else(name: str) -> None:
         if name in ("words.toml", "labs.toml"):
             assert fields.keys() == topics[key].keys() - {"lesson"}, key
         else:
-            own = fields.keys() - ({"advice"} if name == "errors.toml" else set())
+            own = fields.keys() - ({"advice"} if name == "calls_and_errnos.toml" else set())
             assert own == topics[key].keys() & set(texts.TEXTS), key
 
 
@@ -96,7 +96,7 @@ def test_every_reason_of_the_default_profile_is_translated() -> None:
 
 @pytest.mark.parametrize(("call", "name"), sorted(HINTS))
 def test_what_to_try_after_an_error_is_translated(call: str, name: str) -> None:
-    found = texts.room("errors", "ko")[f"{call} {name}"]
+    found = texts.room("calls_and_errnos", "ko")[f"{call} {name}"]
     assert HANGUL.search(found.advice) and HANGUL.search(found.cause)
     assert knowledge.errno(name, call, "ko").advice == found.advice  # type: ignore[union-attr]
 

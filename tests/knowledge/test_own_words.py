@@ -52,7 +52,7 @@ def test_every_text_is_explained(module: str) -> None:
     for one, form in TEXTS:
         if one.module == module and not passes_on(one, form):
             said = line(one, form)
-            found = knowledge.troubles(said)
+            found = knowledge.error_text(said)
             assert [topic.kind != AROUND for topic in found] == [True], said
             assert found[0].title and found[0].cause and found[0].advice, said
             assert own.kind_of(one, form), f"no kind of own.toml explains {said}"
@@ -65,7 +65,7 @@ def test_what_is_known_of_a_text_is_of_its_own_kind() -> None:
     for one, form in TEXTS:
         said = line(one, form)
         if not passes_on(one, form) and not any(map(said.startswith, beginnings)):
-            found, kind = knowledge.troubles(said)[0], own.kind_of(one, form)
+            found, kind = knowledge.error_text(said)[0], own.kind_of(one, form)
             alike = len(found.name.replace(GAP, "")) == len(form.replace(GAP, ""))
             if kind and found.kind == "own" and found.title != kind.title and not alike:
                 others.append((form, found.name))
@@ -83,8 +83,8 @@ def test_which_texts_only_pass_on_the_words_of_another() -> None:
 def test_a_text_of_a_new_room_would_not_be_known() -> None:
     new = MessageSource("ImageError", "newroom/things", "f", ("the thing {…} is not a thing",), ())
     assert own.kind_of(new, new.texts[0]) is None
-    assert not knowledge.troubles("minirun: qq zz is no thing of this program") or (
-        knowledge.troubles("minirun: qq zz is no thing of this program")[0].kind == AROUND
+    assert not knowledge.error_text("minirun: qq zz is no thing of this program") or (
+        knowledge.error_text("minirun: qq zz is no thing of this program")[0].kind == AROUND
     )
 
 
@@ -104,7 +104,7 @@ def test_a_failed_call_is_explained_at_its_call(call: str, name: str) -> None:
     number = getattr(__import__("errno"), name)
     for text in (f"{call}: /x: ", f"config.json: mounts[0]: {call}: ", f"{call}: "):
         said = f"minirun: {text}{os.strerror(number)} ({HINTS[call, name]})"
-        found = knowledge.troubles(said)
+        found = knowledge.error_text(said)
         assert len(found) == 1, said
         assert found[0].kind != AROUND
 
@@ -112,7 +112,7 @@ def test_a_failed_call_is_explained_at_its_call(call: str, name: str) -> None:
 @pytest.mark.parametrize("name", sorted(_GENERAL))
 def test_an_error_of_the_system_is_explained(name: str) -> None:
     number = getattr(__import__("errno"), name)
-    found = knowledge.troubles(f"minirun: /x/y: {os.strerror(number)}")
+    found = knowledge.error_text(f"minirun: /x/y: {os.strerror(number)}")
     assert len(found) == 1 and found[0].kind != AROUND
 
 
@@ -128,7 +128,7 @@ def test_what_the_check_of_config_json_says_is_explained() -> None:
     texts = schema_texts()
     assert len(texts) > 30
     for text in texts:
-        found = knowledge.troubles(f"minirun: config.json: process.x: {text.replace(GAP, 'x7')}")
+        found = knowledge.error_text(f"minirun: config.json: process.x: {text.replace(GAP, 'x7')}")
         assert len(found) == 1 and found[0].kind != AROUND, text
 
 

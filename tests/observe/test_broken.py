@@ -58,7 +58,7 @@ def test_observe_names_it(tmp_path: Path, command: str, name: str, runtime: str)
     assert said.count(line) == 1
     assert "failed by" not in said  # the note is the last lines, and is not drawn as well
     topic = BROKEN[name].topic
-    if room("troubles")[topic].kind == AROUND and failure.errno:
+    if room("error_texts")[topic].kind == AROUND and failure.errno:
         topic = f"{failure.call} {failure.errno}"  # says more than the words around the cause
     assert said.partition(line)[2].partition("\n")[2].startswith(f"{topic}: ")
 

@@ -118,10 +118,10 @@ def _of_last_failure(settings: Settings, tongue: str) -> list[Topic]:
     entry, own = journal.last_failure(), recorded.last_failure(settings)
     if own and (not entry or own.when >= entry.when):
         _say(own.when, f"container {own.id}, stage {own.stage}", own.error)
-        return knowledge.troubles(own.error, tongue) or [knowledge.stage(own.stage, tongue)]
+        return knowledge.error_text(own.error, tongue) or [knowledge.stage(own.stage, tongue)]
     if entry:
         _say(entry.when, entry.program, entry.text)
-        if found := knowledge.troubles(entry.text, tongue):
+        if found := knowledge.error_text(entry.text, tongue):
             return found
         raise StateError("nothing is known of this text", "minirun explain lists all", status=1)
     hint = "neither minirun's logs nor the journal have one"

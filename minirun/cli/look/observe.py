@@ -95,7 +95,7 @@ def _show(found: Recording, level: str, settings: Settings) -> None:
 def _explain(call: str, report: str, settings: Settings) -> None:
     """Tell what is known of the runtime's own words; if nothing is, of the call's error."""
     tongue = language.choose(settings.lang)
-    found = knowledge.troubles(report, tongue)[:1]
+    found = knowledge.error_text(report, tongue)[:1]
     failed = _FAILED.match(call)
     if failed and (not found or found[0].kind == knowledge.AROUND):
         about = knowledge.errno(failed[2], failed[1], tongue)
