@@ -148,7 +148,7 @@ def test_minirun_calls_the_workshop_through_two_tables() -> None:
 LATE = {"minirun.core.lazy", "minirun", "minirun.__main__"}
 """core/lazy is the one way to be late; the package's front imports what it is asked for."""
 OPTIONAL = {
-    "minirun.api.course.lesson", "minirun.api.mime", "minirun.api.stream", "minirun.doctor.machine",
+    "minirun.api.course.lesson", "minirun.api.stream", "minirun.doctor.machine",
 }  # fmt: skip
 """What may be missing is tried where it is used: a notebook's packages, python-prctl."""
 

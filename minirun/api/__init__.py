@@ -18,12 +18,12 @@ What `run` and `step` need:
     container           a container as an object
     timeline, drawing   its events, and the two lanes that show themselves
     devices             what stage 5 changed; namespaces: those of a process
-    stepper, held       `step`, and what holds a run
-    live_run            a child process is held; played_run: a recording
+    stepping            `step`: a run that is held, and its page
 
 What a notebook shows:
 
-    widgets, mime       buttons and pages: widgets of Jupyter, in whatever form the front end knows
+    mime                the forms in which an object shows itself: text, HTML, a widget of Jupyter
+    buttons             the widgets of a question and of a lab
     table               a small table, as text and as HTML
     prediction          `predict`
     labs                `lab`
@@ -38,7 +38,7 @@ from minirun.api.labs import Lab, lab
 from minirun.api.launch import RunError, can_run, run
 from minirun.api.namespaces import Namespaces
 from minirun.api.prediction import Prediction, Verdict, predict
-from minirun.api.stepper import Stepper, step
+from minirun.api.stepping.stepper import Stepper, step
 from minirun.api.table import Table
 from minirun.api.timeline import Timeline, replay
 

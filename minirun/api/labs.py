@@ -14,10 +14,14 @@ from minirun.api.child import Location
 from minirun.api.course.text import plain
 from minirun.api.table import Shown
 from minirun.core.errors import UsageError
+from minirun.core.lazy import lazy
 from minirun.knowledge.texts import ENGLISH
 from minirun.show.text.event_row import clean
 from minirun.teach.lab import labs
 from minirun.teach.lab.places import LABS, graded_mark
+
+with lazy:
+    from minirun.api import buttons
 
 WORDS = ("check", "hint", "solution", "reset")
 
@@ -111,9 +115,9 @@ class Lab(Shown):
 
     def _repr_mimebundle_(self, **kinds: Any) -> dict[str, Any]:
         """Return the text; in a notebook that has anywidget, the buttons too."""
-        if not self._widget and (widgets := mime.available()):
+        if not self._widget and mime.can_show_widgets():
             texts, words = self._texts, labs.words(self.language)
-            self._widget = widgets.LabButtons(
+            self._widget = buttons.LabButtons(
                 self,
                 title=f"{texts.number} · {texts.title}",
                 says=plain(texts.says),

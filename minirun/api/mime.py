@@ -3,6 +3,11 @@
 import sys
 from typing import Any
 
+from minirun.core.lazy import lazy
+
+with lazy:
+    import anywidget  # 300 ms, in notebooks alone
+
 
 def in_notebook() -> bool:
     """Return True in a notebook's kernel: its front end may know widgets."""
@@ -10,15 +15,14 @@ def in_notebook() -> bool:
     return hasattr(shell, "kernel")
 
 
-def available() -> Any:
-    """Return minirun.api.widgets; None outside a kernel, or without anywidget."""
+def can_show_widgets() -> bool:
+    """Return True in a kernel that has anywidget."""
     if not in_notebook():
-        return None
+        return False
     try:
-        from minirun.api import widgets  # 300 ms, in notebooks alone
+        return hasattr(anywidget, "AnyWidget")
     except ImportError:
-        return None
-    return widgets
+        return False
 
 
 def bundle(widget: Any, text: str, html: str) -> dict[str, Any]:

@@ -14,7 +14,11 @@ from typing import Any
 
 from minirun.api import mime
 from minirun.api.table import Shown
+from minirun.core.lazy import lazy
 from minirun.knowledge import texts
+
+with lazy:
+    from minirun.api import buttons
 
 _BORDER = {True: "#2e8540", False: "#a86500", None: "#6b7280"}
 _WORDS = {True: "right", False: "wrong", None: "none"}
@@ -106,8 +110,8 @@ class Prediction(Shown):
 
     def _repr_mimebundle_(self, **kinds: Any) -> dict[str, Any]:
         """Return the text; in a notebook that has anywidget, the buttons too."""
-        if not self._widget and (widgets := mime.available()):
-            self._widget = widgets.ChoiceButtons(
+        if not self._widget and mime.can_show_widgets():
+            self._widget = buttons.ChoiceButtons(
                 question=self.question, choices=list(self.choices), answer=self._answer or 0
             )
         return mime.bundle(self._widget, str(self), self._repr_html_())

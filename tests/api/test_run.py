@@ -15,7 +15,7 @@ import minirun as package
 from conftest import Program, skip, wait_until
 from minirun.api import Container, Namespaces, RunError, Stepper, can_run, replay, run, step
 from minirun.api.child import words_of
-from minirun.api.played_run import PlayedRun
+from minirun.api.stepping.played_run import PlayedRun
 from minirun.core.errors import MinirunError, StateError, UsageError
 
 GPUS = {"gpus": "0,1", "gpu_driver": "simulated"}

@@ -1,15 +1,12 @@
-"""What shows itself with buttons in a notebook: the page of a stepped run, and a question.
+"""Widgets with buttons in a notebook: a question, and a lab. (A stepped run's page: stepping.)
 
-Both need anywidget (pip install 'minirun[notebook]'), and a front end that has it: JupyterLab and
-Notebook 7. The page stands in a frame without rights (HTML, "sandbox"): the names that a container
-chose for its files never run beside the notebook's own scripts. Source: anywidget's documentation.
+They need anywidget (pip install 'minirun[notebook]'), and a front end that has it: JupyterLab and
+Notebook 7. Source: anywidget's documentation.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from minirun.core.errors import MinirunError
 from minirun.show.text.event_row import clean
-from minirun.show.web.board import Board
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -42,53 +37,6 @@ if TYPE_CHECKING:
 
 
 _HERE = Path(__file__).parent
-_PAUSE = 0.1
-"""Seconds between two news: what happens in the meantime comes together."""
-_KEYS = ("next", "continue", "until", "back", "why", "inspect", "shell", "quit")
-
-
-class PageWidget(anywidget.AnyWidget):
-    """The live page of minirun.show.web.board, in a frame; it may be shown more than once."""
-
-    _esm = (_HERE / "page.js").read_text(encoding="utf-8")
-
-    def __init__(self, board: Board, press: Callable[[str, str], None]) -> None:
-        super().__init__()
-        self.board = board
-        self.press = press
-        self.on_msg(self._heard)
-        threading.Thread(target=self._tell, daemon=True).start()
-
-    def _heard(self, widget: PageWidget, content: Any, buffers: Any) -> None:
-        """Take a message of a view: that it is there, what it has, or a button."""
-        view = content.get("view")
-        if content.get("open"):
-            page = self.board.page(presenter=True, framed=True)
-            self.send({"view": view, "page": page})
-        elif "had" in content:
-            news = self.board.news(int(content["version"]), int(content["had"]), 0)
-            if news:
-                self.send({"view": view, "news": news})
-        elif content.get("key") in _KEYS and isinstance(content.get("argument"), str):
-            try:
-                self.press(content["key"], content["argument"])
-            except MinirunError as error:
-                self.board.show(said=str(error))
-
-    def _tell(self) -> None:
-        """Tell all views how the run goes on, until it is over and cannot go back."""
-        version, had = self.board.version, len(self.board.events)
-        pause = threading.Event()
-        while True:
-            news = self.board.news(version, had, 3600)
-            if news is None:
-                continue
-            live = news["live"]
-            version, had = live["version"], live["had"]
-            self.send({"news": news})
-            if live["over"] and not live["recorded"]:
-                return
-            pause.wait(_PAUSE)
 
 
 class ChoiceButtons(anywidget.AnyWidget):
@@ -105,9 +53,9 @@ class ChoiceButtons(anywidget.AnyWidget):
 
     def __init__(self, **state: Any) -> None:
         super().__init__(**state)
-        self.on_msg(self._heard)
+        self.on_msg(self._receive)
 
-    def _heard(self, widget: ChoiceButtons, content: Any, buffers: Any) -> None:
+    def _receive(self, widget: ChoiceButtons, content: Any, buffers: Any) -> None:
         """Take the number of a button."""
         answer = content.get("answer")
         if isinstance(answer, int) and 1 <= answer <= len(self.choices) and not self.checked:
@@ -141,9 +89,9 @@ class LabButtons(anywidget.AnyWidget):
     def __init__(self, lab: LabActions, **state: Any) -> None:
         super().__init__(**state, **_seen(lab))
         self._lab = lab
-        self.on_msg(self._heard)
+        self.on_msg(self._receive)
 
-    def _heard(self, widget: LabButtons, content: Any, buffers: Any) -> None:
+    def _receive(self, widget: LabButtons, content: Any, buffers: Any) -> None:
         """Take a button: the number of a choice, a command, or what is to be run in the folder."""
         choice, word, mend = (content.get(name) for name in ("choice", "word", "mend"))
         if isinstance(choice, int) and 1 <= choice <= len(self.choices):

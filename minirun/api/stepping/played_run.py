@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from minirun.api.held import check
+from minirun.api.stepping.holder import check
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping.settings import BOUNDARIES
 from minirun.show.compare import snapshots
@@ -56,7 +56,7 @@ class PlayedRun:
             self.board.show(said=page)
 
     def close(self) -> None:
-        """Nothing is to be let go of: no run stands behind a recording."""
+        """Nothing to close: a recording has no process."""
 
     def _refuse(self) -> NoReturn:
         raise StateError("this is a recording: there is no container in which a command could run")

@@ -13,10 +13,10 @@ from typing import Any
 
 from minirun.api.child import Child
 from minirun.api.container import ContainerHandle
-from minirun.api.held import ONWARD, check
+from minirun.api.stepping.holder import ONWARD, check
 from minirun.api.stream import OWN
 from minirun.core.errors import StateError
-from minirun.show.compare.comparer import Difference
+from minirun.show.compare.comparer import PartDifference
 from minirun.show.log.event import event_of
 from minirun.show.web.board import Board
 
@@ -95,7 +95,7 @@ class LiveRun:
         for each in found:
             if "stop" in each:
                 self._place = each["stop"]
-                changes = [Difference(**change) for change in each["changes"]]
+                changes = [PartDifference(**change) for change in each["changes"]]
                 self.board.show(stop=each["stop"], stage=each["stage"], changes=changes, said="")
             elif "said" in each:
                 self.board.show(said=each["said"], stop=self._place)

@@ -16,15 +16,19 @@ from typing import Any
 from minirun import recordings
 from minirun.api import mime
 from minirun.api.container import REMOVED, ContainerHandle
-from minirun.api.held import ONWARD, HeldRun
 from minirun.api.launch import FlagValue, RunError, asked_for, can_run, flags_of, named
-from minirun.api.live_run import LiveRun
-from minirun.api.played_run import PlayedRun
+from minirun.api.stepping.holder import ONWARD, RunHolder
+from minirun.api.stepping.live_run import LiveRun
+from minirun.api.stepping.played_run import PlayedRun
 from minirun.api.table import Shown
 from minirun.api.timeline import Timeline
+from minirun.core.lazy import lazy
 from minirun.knowledge import language
 from minirun.show.log import recording
 from minirun.show.page import growing
+
+with lazy:
+    from minirun.api.stepping import widget
 
 _PATIENCE = 60.0
 """Seconds that a key may take: a command in the container is ended after 20."""
@@ -34,7 +38,7 @@ class Stepper(Shown):
     """A run that is held before and after each stage. In a notebook it is a page with buttons."""
 
     def __init__(
-        self, holder: HeldRun, container: ContainerHandle | None, reason: str = ""
+        self, holder: RunHolder, container: ContainerHandle | None, reason: str = ""
     ) -> None:
         """`container`: None for a recording; `reason`: why it is one."""
         self._holder = holder
@@ -139,8 +143,8 @@ class Stepper(Shown):
 
     def _repr_mimebundle_(self, **kinds: Any) -> dict[str, Any]:
         """Return the text and the picture; in a notebook that has anywidget, the page too."""
-        if not self._widget and (widgets := mime.available()):
-            self._widget = widgets.PageWidget(self.board, self._holder.press)
+        if not self._widget and mime.can_show_widgets():
+            self._widget = widget.PageWidget(self.board, self._holder.press)
         return mime.bundle(self._widget, str(self), self._repr_html_())
 
 

@@ -15,7 +15,7 @@ ONWARD = ("next", "continue", "until")
 """The keys after which the run goes on."""
 
 
-class HeldRun(Protocol):
+class RunHolder(Protocol):
     """What holds a run."""
 
     board: Board
