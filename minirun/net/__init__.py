@@ -5,14 +5,15 @@ the kernel. Without it even a program that talks to itself gets "Network is unre
 
 What the real stack does: runc brings lo up in its init through netlink; engines that want more
 (a bridge, a veth pair) do it from outside, in a hook or before start. minirun does it in stage 1,
-while init builds its root filesystem, for `run IMAGE` alone: an engine's bundle gets none of it. With
-`--network none` lo is all, and with `--network host` there is no new namespace at all.
+while init builds its root filesystem, for `run IMAGE` alone: an engine's bundle gets none of it.
+With `--network none` lo is all; with `--network host` there is no new namespace at all.
 
-    attach       the networks of one container: in stage 1 it gets them, at its end it gives them back
+    attach       the networks of one container: it gets them in stage 1, and gives them back
     request      what `run` asks for, as the container's record keeps it
     network      a network, kept in the store: its name, bridge and subnet
     leases       what a container has on a network: address, veth pair, ports, names
     links        the bridge, the veth pairs, addresses and routes
+    forwarding   the host forwards packets
     rtnetlink    the requests for them to the kernel, by pyroute2, each an event
     firewall     the table of nftables: NAT, published ports, walls between networks
     nft          the program nft

@@ -18,7 +18,7 @@ from minirun.net import request
 with lazy:  # after clone, while init builds its root filesystem
     import ipaddress
 
-    from minirun.net import firewall, leases, links, names, network, ports, rtnetlink
+    from minirun.net import firewall, forwarding, leases, links, names, network, ports, rtnetlink
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from minirun.net.request import Attachment, NetworkRequest
     from minirun.net.rtnetlink import Route
 
-_FORWARD = ("ipv4/ip_forward", "ipv6/conf/all/forwarding")
 _SHORT = 12
 """Letters of an id that are a name too, as with docker."""
 
@@ -76,8 +75,8 @@ def _attach(
         links.plug_in(route, net, bridge, lease, pid)
         links.set_up_inside(net, lease, pid)
     links.add_default_routes([net for net, _ in own], pid)
-    _forward(own)
-    held = [ports.bind(ports.Port(*row)) for row in asked.ports]
+    forwarding.switch_on(route, store, [net for net, _ in own])
+    held = _bind(store, asked)
     own = _publish(store, own, held, pid)
     for net, lease in own:
         firewall.add(net, lease)
@@ -131,13 +130,21 @@ def _lease(
     return lease
 
 
-def _forward(own: list[tuple[Network, Lease]]) -> None:
-    """Let the host forward packets, if a network leads out: ip-sysctl."""
-    why = "the host is the containers' router"
-    if any(not net.internal for net, _ in own):
-        links.sysctl(_FORWARD[0], 1, why)
-    if any(net.subnet6 and not net.internal for net, _ in own):
-        links.sysctl(_FORWARD[1], 1, why)
+def _bind(store: str, asked: NetworkRequest) -> list[Held]:
+    """Bind the ports on the host. Raises NetworkError, which names who has one, OSError."""
+    held: list[Held] = []
+    try:
+        for row in asked.ports:
+            held.append(ports.bind(ports.Port(*row)))
+    except ports.PortInUse as error:
+        for each in held:
+            each.bound.close()
+        found = (lease for name in network.names(store) for lease in leases.all_of(store, name))
+        holders = {lease.holder["pid"]: lease.id for lease in found if lease.holder}
+        if error.pid in holders:
+            raise error.by(f"the container {holders[error.pid]}") from None
+        raise
+    return held
 
 
 def _publish(
@@ -273,6 +280,7 @@ def connect(container: Container, attachment: Attachment) -> None:
             links.plug_in(route, net, links.make_bridge(route, store, net), lease, pid)
             links.set_up_inside(net, lease, pid)
             links.add_default_routes([net], pid)
+            forwarding.switch_on(route, store, [net])
             firewall.add(net, lease)
         except BaseException:
             _take_back(store, net, lease)
@@ -314,15 +322,19 @@ def take_back_all(store: str, name: str) -> None:
         _take_back(store, network.load(store, name), lease)
 
 
-def sweep(store: str) -> list[str]:
-    """Take back the leases of containers that are gone; return "NETWORK: ID". Raises OSError."""
+def sweep(store: str, *, dry: bool) -> list[str]:
+    """Take back the leases of containers that are gone; return "network NETWORK: ID".
+
+    With `dry` nothing is changed. Raises MinirunError, OSError.
+    """
     found = []
     with network.locked(store):
         for name in network.names(store):
             for lease in leases.all_of(store, name):
                 if not leases.is_live(lease):
-                    _take_back(store, network.load(store, name), lease)
-                    found.append(f"{name}: {lease.id}")
+                    if not dry:
+                        _take_back(store, network.load(store, name), lease)
+                    found.append(f"network {name}: {lease.id}")
     return found
 
 
@@ -341,5 +353,7 @@ def _take_back(store: str, net: Network, lease: Lease) -> None:
         links.unplug(route, lease)
         if not others:
             links.remove_bridge(route, store, net)
-    leases.remove(store, lease)
+        leases.remove(store, lease)
+        if not any(leases.all_of(store, name) for name in network.names(store)):
+            forwarding.switch_off(route, store)
     _update_neighbours(store, net)

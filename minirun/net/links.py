@@ -15,8 +15,7 @@ import ipaddress
 import os
 from binascii import crc32
 
-from minirun.core import events
-from minirun.core.kernel import name_call
+from minirun.net.forwarding import sysctl
 from minirun.net.interfaces import network_of
 from minirun.net.network import Network, NetworkError
 from minirun.net.rtnetlink import Route
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from minirun.net.leases import Lease
 
-_PROC = "/proc/sys/net"
 _HAIRPIN = 1
 _LOOSE = 2
 """rp_filter: a packet's source must be reachable, by whatever link: ip-sysctl."""
@@ -127,30 +125,6 @@ def _set_bridge(network: Network) -> None:
         sysctl(f"ipv6/conf/{name}/accept_dad", 0, "nobody else has the gateway's address")
     if network.internal:
         sysctl(f"ipv4/conf/{name}/forwarding", 0, "no packet leaves an internal network")
-
-
-def sysctl(path: str, value: int, why: str) -> str:
-    """Set net.PATH of this network namespace if it differs; return what it was, "" if it stays.
-
-    On a read-only /proc, and without IPv6, it stays. Raises OSError.
-    """
-    file = f"{_PROC}/{path}"
-    try:
-        fd = os.open(file, os.O_RDWR | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in (2, 30):  # ENOENT, EROFS
-            return ""
-        raise name_call(error, "open", file) from None
-    try:
-        before = os.read(fd, 64).decode().strip()
-        if before == str(value):
-            return ""
-        os.pwrite(fd, str(value).encode(), 0)
-    finally:
-        os.close(fd)
-    shown = {"name": f"net.{path.replace('/', '.')}", "value": value, "before": before}
-    events.emit("note", "sysctl", shown, why=why)
-    return before
 
 
 def plug_in(route: Route, network: Network, bridge: tuple[int, int], lease: Lease, pid: int) -> int:

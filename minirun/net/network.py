@@ -190,7 +190,7 @@ def local_prefix(name: str) -> str:
 
 
 def forget(store: str, name: str) -> None:
-    """Remove a network's folder; no lease is in it, and the caller holds the lock. Raises OSError."""
+    """Remove a network's folder, without leases; the caller holds the lock. Raises OSError."""
     tree.remove_tree(folder(store, name))
 
 

@@ -170,22 +170,34 @@ def _bind(port: Port, number: int) -> socket.socket:
     return bound
 
 
+class PortInUse(NetworkError):
+    """Another program has a port; `pid` is its process, 0 if it cannot be seen."""
+
+    def __init__(self, where: str, other: int, user: str, pid: int) -> None:
+        self.where, self.other, self.pid = where, other, pid
+        has = f" by {user}" if user else ""
+        what = f"failed to bind host port {where}: address already in use{has}"
+        super().__init__(what, f"another one, such as {other}")
+
+    def by(self, user: str) -> PortInUse:
+        """Return the same error with another name of who has it."""
+        return PortInUse(self.where, self.other, user, self.pid)
+
+
 def _refusal(port: Port, number: int, error: OSError) -> NetworkError:
     """Return docker's words for a port that cannot be had, and who has it."""
-    where = f"{port.host_ip or '0.0.0.0'}:{number}"
-    text = os.strerror(error.errno or 0).lower()
+    where = f"{port.host_ip or '0.0.0.0'}:{number}/{port.protocol}"
     if error.errno == errno.EADDRINUSE:
-        user = holder(number, port.protocol)
-        has = f" by {user}" if user else ""
-        what = f"failed to bind host port {where}/{port.protocol}: {text}{has}"
-        return NetworkError(what, f"another one: -p {number + 1 if number < 65535 else 8080}:…")
+        name, pid = holder(number, port.protocol)
+        return PortInUse(where, number % 65535 + 1, name, pid)
     if error.errno == errno.EADDRNOTAVAIL:
         return NetworkError(f"{port.host_ip} is no address of this host", "ip -brief address")
-    return NetworkError(f"failed to bind host port {where}/{port.protocol}: {text}")
+    text = os.strerror(error.errno or 0).lower()
+    return NetworkError(f"failed to bind host port {where}: {text}")
 
 
-def holder(number: int, protocol: str) -> str:
-    """Return who has a port of this host: "nginx (pid 812)"; empty if it cannot be seen."""
+def holder(number: int, protocol: str) -> tuple[str, int]:
+    """Return who has a port of this host, "nginx (pid 812)", and its pid; ("", 0) if unseen."""
     inodes = set()
     for file in (f"/proc/self/net/{protocol}", f"/proc/self/net/{protocol}6"):
         try:
@@ -201,10 +213,10 @@ def holder(number: int, protocol: str) -> str:
             for fd in os.listdir(f"/proc/{pid}/fd"):
                 if os.readlink(f"/proc/{pid}/fd/{fd}") in inodes:
                     name = state.read_text(f"/proc/{pid}/comm").strip()
-                    return f"{name} (pid {pid})"
+                    return f"{name} (pid {pid})", int(pid)
         except OSError:
             continue
-    return ""
+    return "", 0
 
 
 def hold(held: list[Held], address: str, init_pid: int) -> ProcessIdentity:

@@ -34,6 +34,7 @@ from minirun.running.output_reader import OutputReader
 from minirun.show.text import table
 
 with lazy:
+    from minirun.net import leases, ports
     from minirun.running import processes  # subprocess: 10 ms
 
 TYPE_CHECKING = False
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from minirun.core.keeping.container_record import ContainerRecord
 
-COLUMNS = ("CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "GPUS", "ENGINE")
+COLUMNS = ("CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "GPUS", "PORTS", "ENGINE")
 FORMATS = ("table", "json")
 _TICK = 0.1
 """Seconds between two reads of the logs."""
@@ -87,21 +88,28 @@ def main_ps(args: list[str], settings: Settings) -> int:
         return show(record.id for record in shown)
     if flags.format == "json":
         return write(jsonlite.dumps([state.public(record) for record in shown]) + "\n")
-    rows = [COLUMNS, *(_row(record) for record in shown)]
+    rows = [COLUMNS, *(_row(record, settings.store) for record in shown)]
     if not any(record.origin for record in shown):
         rows = [row[:-1] for row in rows]
     return write(table.text(rows, 3))
 
 
-def _row(record: ContainerRecord) -> tuple[str, ...]:
+def _row(record: ContainerRecord, store: str) -> tuple[str, ...]:
     command = clean(" ".join(record.args or []))
     short = command if len(command) <= 30 else command[:27] + "..."
     asked = record.origin or {}
     return (
         roots.short(record.id), clean(record.image or asked.get("image") or "-"),
         f'"{short}"' if command else "-", f"{age(record.created)} ago", _status(record),
-        clean(record.gpus or "-"), clean(asked.get("engine", "-")),
+        clean(record.gpus or "-"), _ports(record, store), clean(asked.get("engine", "-")),
     )  # fmt: skip
+
+
+def _ports(record: ContainerRecord, store: str) -> str:
+    """Return the published ports, as docker has them."""
+    if not record.network or record.status == state.STOPPED:
+        return "-"
+    return ", ".join(ports.shown(leases.published(store, record))) or "-"
 
 
 def _status(record: ContainerRecord) -> str:

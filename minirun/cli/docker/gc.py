@@ -13,6 +13,7 @@ from minirun.core.keeping.state_file import ForeignDirectory
 from minirun.core.keeping.visible import say, warn
 from minirun.doctor.attempts import sweep
 from minirun.image import workshop
+from minirun.net import attach, network
 from minirun.running import gc as orphans
 
 
@@ -30,6 +31,9 @@ def main_gc(args: list[str], settings: Settings) -> int:
     for name in (orphans.abandoned if flags.dry_run else orphans.remove_abandoned)(settings.root):
         _show_removed(name, "its maker died", dry=flags.dry_run)
     failed = _collect(settings, dry=flags.dry_run)
+    if os.path.isdir(network.folder(settings.store)):
+        for name in attach.sweep(settings.store, dry=flags.dry_run):
+            _show_removed(name, "its container is gone", dry=flags.dry_run)
     if not flags.dry_run:
         for name in sweep(settings.root) if os.path.isdir(settings.root) else ():
             _show_removed(name, "its doctor died", dry=False)

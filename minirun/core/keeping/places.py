@@ -4,6 +4,7 @@
         images/NAME/              an image: image.json, perhaps layers/0 …     image/catalogue
         layers/HEX/fs/, blobs/    layers that images share, and their archives image/layers, blobs
         networks/NAME/            a network: network.json, leases/ID             net/network, leases
+        networks/.forwarding      what was set before the host forwarded         net/forwarding
         builds/                   the cache of `build`                         image/dockerfile
         drivers/                  files of SIMULATED drivers, simulated.json   gpu/simulated
         roots/CRC32-NAME          a link to each state root in use             engines/roots
@@ -43,6 +44,7 @@ Only `run IMAGE` has rootfs, upper, work, lower, volumes. Without privileges: en
 STORE = "/var/lib/minirun"
 IMAGES, DRIVERS, ROOTS, CONTAINERS = "images", "drivers", "roots", "containers"
 NETWORKS, NETWORK, LEASES = "networks", "network.json", "leases"
+FORWARDING = ".forwarding"
 
 # A state root: a container's directory is f"{root}/{id}".
 ROOT = f"{STORE}/{CONTAINERS}"

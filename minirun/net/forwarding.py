@@ -1,0 +1,123 @@
+"""The host forwards packets: the one setting of the host itself that networks need.
+
+ip_forward makes of a host a router: ip-sysctl. It is switched on by the first container whose
+network leads out, and noted; when the last container has left its networks it is switched off
+again, unless another program may have come to need it: one that has made a bridge or a tunnel.
+docker and netavark switch it on, and never off.
+
+An IPv6 host that forwards no longer listens to its router's advertisements, and loses its default
+route when that runs out; with accept_ra 2 it listens on. So links that have their default route
+from there get that first.
+"""
+
+from __future__ import annotations
+
+import os
+
+from minirun.core import events
+from minirun.core.keeping import jsonlite, places, state
+from minirun.core.kernel import name_call
+from minirun.net.network import Network, folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.net.rtnetlink import Route
+
+_PROC = "/proc/sys/net"
+_IPV4, _IPV6 = "ipv4/ip_forward", "ipv6/conf/all/forwarding"
+_NEED_IT = ("bridge", "tun", "wireguard", "vxlan", "ipip", "gre")
+"""Kinds of links whose owners count on a host that forwards: ip-link(8)."""
+_RTPROT_RA, _LISTEN_ON = 9, 2
+
+
+def sysctl(path: str, value: int, why: str) -> str:
+    """Set net.PATH of this network namespace if it differs; return what it was, "" if it stays.
+
+    On a read-only /proc, and without IPv6, it stays. Raises OSError.
+    """
+    file = f"{_PROC}/{path}"
+    try:
+        fd = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (2, 30):  # ENOENT, EROFS
+            return ""
+        raise name_call(error, "open", file) from None
+    try:
+        before = os.read(fd, 64).decode().strip()
+        if before == str(value):
+            return ""
+        os.pwrite(fd, str(value).encode(), 0)
+    finally:
+        os.close(fd)
+    shown = {"name": f"net.{path.replace('/', '.')}", "value": value, "before": before}
+    events.emit("note", "sysctl", shown, why=why)
+    return before
+
+
+def switch_on(route: Route, store: str, networks: list[Network]) -> None:
+    """Let the host forward what comes from networks that lead out; note what was before.
+
+    Raises OSError.
+    """
+    why, before = "the host is the containers' router", {}
+    if any(not net.internal for net in networks):
+        before[_IPV4] = sysctl(_IPV4, 1, why)
+    if any(net.subnet6 and not net.internal for net in networks):
+        for name in _links_with_router(route):
+            path = f"ipv6/conf/{name}/accept_ra"
+            before[path] = sysctl(path, _LISTEN_ON, "so it listens to its router as before")
+        before[_IPV6] = sysctl(_IPV6, 1, why)
+    changed = {path: value for path, value in before.items() if value}
+    if changed:
+        note = _read(store)
+        note |= {"namespace": _namespace(), "before": changed | note.get("before", {})}
+        file = _file(store)
+        state.replace(file, jsonlite.dumps(note), f"{file}.{os.getpid()}")
+
+
+def switch_off(route: Route, store: str) -> None:
+    """Put back what :func:`switch_on` has changed, unless another program may need it by now.
+
+    Raises OSError.
+    """
+    note = _read(store)
+    if not note:
+        return
+    os.unlink(_file(store))
+    if any(_kind(link) in _NEED_IT for link in route.links()):
+        why = "another program's bridge or tunnel may need it: the host goes on forwarding"
+        events.emit("note", "sysctl", {"name": "net.ipv4.ip_forward", "value": 1}, why=why)
+        return
+    for path, value in reversed(note["before"].items()):
+        sysctl(path, int(value), "no container is on a network any more")
+
+
+def _links_with_router(route: Route) -> list[str]:
+    """Return the links whose default route comes from an advertisement of IPv6."""
+    rows = [row for row in route.routes() if row["proto"] == _RTPROT_RA and not row["dst_len"]]
+    indices = {row.get_attr("RTA_OIF") for row in rows}
+    return [str(link.get_attr("IFLA_IFNAME")) for link in route.links() if link["index"] in indices]
+
+
+def _kind(link: Any) -> str:
+    info = link.get_attr("IFLA_LINKINFO")
+    return str(info.get_attr("IFLA_INFO_KIND")) if info else ""
+
+
+def _namespace() -> int:
+    return os.stat("/proc/self/ns/net").st_ino
+
+
+def _file(store: str) -> str:
+    return f"{folder(store)}/{places.FORWARDING}"
+
+
+def _read(store: str) -> dict[str, Any]:
+    """Return what was noted in this network namespace, since this boot of it; {} for nothing."""
+    try:
+        note = jsonlite.loads(state.read_text(_file(store)))
+        return dict(note) if note["namespace"] == _namespace() else {}
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}

@@ -1,0 +1,259 @@
+"""What goes from where to where: host, outside, container, another container, each way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from conftest import wait_until
+from net.hosts import HOST, HOST6, OUTSIDE, OUTSIDE6, Host
+
+SERVER = "mkdir /www; echo hello > /www/index.html; exec httpd -f -p 80 -h /www"
+GET = 'get() { printf "GET / HTTP/1.0\\r\\n\\r\\n" | nc -w 3 "$@" 2>/dev/null | tail -n 1; }; get'
+"""busybox's own wget looks names up in a way that a static program cannot."""
+
+
+def curl(host: Host, url: str, *, outside: bool = False) -> str:
+    """Get a page on the host or outside; return what is in it, or curl's exit status."""
+    return host.shell(f"curl -sS -m 3 -g {url} 2>/dev/null || echo failed $?", outside=outside)
+
+
+def serve(host: Host, *flags: str, name: str = "web") -> None:
+    """Start a web server, and wait until it answers on its own."""
+    host.run("run", "-d", "-q", "--name", name, *flags, "busybox", "sh", "-c", SERVER)
+    wait_until(lambda: host("exec", name, "sh", "-c", f"{GET} 127.0.0.1 80").stdout == "hello\n")
+
+
+def address(host: Host, name: str) -> str:
+    """Return the container's first address."""
+    rows = json.loads(host.run("inspect", "--json", name))["interfaces"]
+    return next(row["addresses"][0].partition("/")[0] for row in rows if row["name"] == "eth0")
+
+
+@contextmanager
+def answering_udp(inside: list[str], port: int) -> Iterator[None]:
+    """Answer datagrams in capitals, in the network namespace that the words `inside` enter."""
+    server = (
+        f"import socket; s = socket.socket(2, 2); s.bind((str(), {port})); print(1, flush=True)\n"
+        "while True: d, a = s.recvfrom(99); s.sendto(d.upper(), a)"
+    )
+    words = [*inside, sys.executable, "-c", server]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline() == b"1\n"
+        yield
+        process.kill()
+
+
+def test_a_published_port_answers_everywhere(network_host: Host) -> None:
+    host = network_host
+    serve(host, "-p", "8080:80")
+    for where in ("127.0.0.1", HOST, "[::1]", f"[{HOST6}]"):
+        assert curl(host, f"http://{where}:8080/") == "hello", where
+    for where in (HOST, f"[{HOST6}]"):
+        assert curl(host, f"http://{where}:8080/", outside=True) == "hello", where
+    own = host.run("exec", "web", "sh", "-c", f"{GET} {HOST} 8080")
+    assert own == "hello", "hairpin"
+    other = host.run("run", "--rm", "-q", "busybox", "sh", "-c", f"{GET} {HOST} 8080")
+    assert other == "hello"
+    assert host.run("port", "web") == "80/tcp -> 0.0.0.0:8080"
+    assert host.run("port", "web", "80") == "0.0.0.0:8080"
+    assert "0.0.0.0:8080->80/tcp" in host.run("ps")
+
+
+def test_a_port_of_one_address(network_host: Host) -> None:
+    host = network_host
+    serve(host, "-p", "127.0.0.1:8081:80", "-p", f"{HOST}:8082:80", "-p", f"[{HOST6}]:8083:80")
+    assert curl(host, "http://127.0.0.1:8081/") == "hello"
+    assert curl(host, f"http://{HOST}:8081/") == "failed 7"
+    assert curl(host, f"http://{HOST}:8081/", outside=True) == "failed 7"
+    assert curl(host, f"http://{HOST}:8082/", outside=True) == "hello"
+    assert curl(host, "http://127.0.0.1:8082/") == "failed 7"
+    assert curl(host, f"http://[{HOST6}]:8083/", outside=True) == "hello"
+
+
+def test_out_of_the_container(network_host: Host, tmp_path: Path) -> None:
+    """TCP, UDP and ping to the outside; 100 MB arrive whole."""
+    host = network_host
+    data = os.urandom(1 << 20) * 100
+    (tmp_path / "file").write_bytes(data)
+    sender = f"timeout 60 python3 -m http.server -d {tmp_path} -b {OUTSIDE} 8000"
+    host.shell(f"{sender} >/dev/null 2>&1 & sleep 0.7", outside=True)
+    text = f"""ping -c 1 -W 2 {OUTSIDE} | grep -c ' 0% packet loss'
+        (echo word; sleep 2) | nc -u -w 2 {OUTSIDE} 5000
+        printf 'GET /file HTTP/1.0\r\n\r\n' | nc {OUTSIDE} 8000 | tail -c {len(data)} | sha256sum"""
+    with answering_udp(host.inside(host.outside), 5000):
+        said = host.run("run", "--rm", "-q", "busybox", "sh", "-c", text).splitlines()
+    assert said == ["1", "WORD", f"{hashlib.sha256(data).hexdigest()}  -"]
+    host.shell("pkill -f 'http.server' -n || true", outside=True)
+
+
+def test_neighbours_by_name_and_alias(network_host: Host) -> None:
+    host = network_host
+    host.run("network", "create", "shop")
+    serve(host, "--network", "shop", "--network-alias", "till")
+    for name in ("web", "till"):
+        said = host.run(
+            "run", "--rm", "-q", "--network", "shop", "busybox", "sh", "-c", f"{GET} {name} 80"
+        )
+        assert said == "hello", name
+    host.run("run", "-d", "-q", "--name", "guest", "--network", "shop", "busybox", "sleep", "99")
+    host.run("exec", "guest", "ping", "-c", "1", "-W", "2", "till")
+    host.run("rm", "-f", "web")
+    assert "till" not in host.run("exec", "guest", "cat", "/etc/hosts")
+    serve(host, "--network", "shop", "--network-alias", "till", "--ip", "10.89.0.77")
+    assert host.run("exec", "guest", "sh", "-c", f"{GET} till 80") == "hello"
+    done = host("network", "rm", "shop")
+    assert done.returncode == 1
+    assert "network shop is in use by guest, web" in done.stderr
+
+
+def test_two_networks_and_a_wall_between(network_host: Host) -> None:
+    host = network_host
+    host.run("network", "create", "a")
+    host.run("network", "create", "b")
+    serve(host, "--network", "a")
+    at = address(host, "web")
+    other = ("run", "--rm", "-q", "--network", "b", "busybox", "sh", "-c", f"{GET} {at} 80; exit 0")
+    assert host.run(*other) == ""
+    both = ("--network", "b", "--network", "a", "busybox", "sh", "-c", f"{GET} web 80; ip route")
+    said = host.run("run", "--rm", "-q", *both).splitlines()
+    assert said[0] == "hello"
+    assert [line.split()[:3] for line in said if "default" in line] == [
+        ["default", "via", "10.89.1.1"]
+    ]
+    host.run("network", "connect", "b", "web")
+    assert host.run(*other) == ""
+    assert host.run(*other[:-1], f"{GET} web 80") == "hello"
+    host.run("network", "disconnect", "b", "web")
+    assert "eth1" not in host.run("exec", "web", "ip", "link")
+
+
+def test_an_internal_network(network_host: Host) -> None:
+    host = network_host
+    host.run("network", "create", "--internal", "vault")
+    serve(host, "--network", "vault")
+    text = f"ip route | grep -c default; ping -c 1 -W 1 {OUTSIDE} >/dev/null 2>&1; echo $?"
+    assert host.run("exec", "web", "sh", "-c", text).splitlines() == ["0", "1"]
+    way = f"ip route add default via 10.89.0.1 && ping -c 1 -W 1 {OUTSIDE} >/dev/null; echo $?"
+    host.run("run", "-d", "-q", "--name", "out", "--network", "vault", "--cap-add", "NET_ADMIN",
+             "busybox", "sh", "-c", f"{way} > /said; sleep 99")  # fmt: skip
+    wait_until(lambda: host("exec", "out", "cat", "/said").stdout == "1\n")
+    peer = ("run", "--rm", "-q", "--network", "vault", "busybox", "sh", "-c", f"{GET} web 80")
+    assert host.run(*peer) == "hello"
+    done = host("run", "--rm", "--network", "vault", "-p", "80", "busybox", "true")
+    assert done.returncode == 125
+    assert "no port can be published on an internal network" in done.stderr
+
+
+def test_ipv6(network_host: Host) -> None:
+    host = network_host
+    host.run("network", "create", "--ipv6", "--subnet", "fd00:99::/64", "six")
+    serve(host, "--network", "six", "-p", "8080:80")
+    for where in ("127.0.0.1", HOST, "[::1]", f"[{HOST6}]"):
+        assert curl(host, f"http://{where}:8080/") == "hello", where
+    assert curl(host, f"http://[{HOST6}]:8080/", outside=True) == "hello"
+    host.run("exec", "web", "ping", "-6", "-c", "1", "-W", "2", OUTSIDE6)
+    peer = (
+        "run",
+        "--rm",
+        "-q",
+        "--network",
+        "six",
+        "busybox",
+        "ping",
+        "-6",
+        "-c",
+        "1",
+        "fd00:99::2",
+    )
+    host.run(*peer)
+    host.shell(f"ip -6 route add fd00:99::/64 via {HOST6}", outside=True)
+    assert curl(host, "http://[fd00:99::2]:80/", outside=True) == "failed 28"
+    assert host.shell("cat /proc/sys/net/ipv6/conf/e0/accept_ra")
+
+
+def test_ranges_and_udp(network_host: Host) -> None:
+    host = network_host
+    host.run("run", "-d", "-q", "--name", "dns", "-p", "5300:53/udp", "-p", "8000-8002:80-82",
+             "-p", "9000-9005:90", "busybox", "sleep", "99")  # fmt: skip
+    rows = host.run("port", "dns").splitlines()
+    assert rows == [
+        "53/udp -> 0.0.0.0:5300", "80/tcp -> 0.0.0.0:8000", "81/tcp -> 0.0.0.0:8001",
+        "82/tcp -> 0.0.0.0:8002", "90/tcp -> 0.0.0.0:9000",
+    ]  # fmt: skip
+    pid = json.loads(host.run("state", "dns"))["pid"]
+    with answering_udp(["nsenter", f"--net=/proc/{pid}/ns/net"], 53):
+        for family, where in ((2, "127.0.0.1"), (2, HOST), (10, "::1"), (10, HOST6)):
+            ask = (
+                f"import socket; s = socket.socket({family}, 2); s.settimeout(5);"
+                f"s.sendto(b'hello', ('{where}', 5300)); print(s.recv(9).decode())"
+            )
+            assert host.shell(f'python3 -c "{ask}"') == "HELLO", where
+
+
+def test_mtu(network_host: Host) -> None:
+    host = network_host
+    host.run("network", "create", "--opt", "mtu=1400", "small")
+    said = host.run("run", "--rm", "-q", "--network", "small", "busybox", "ip", "link")
+    assert "mtu 1400" in said
+    host.shell("ip link set e0 mtu 1450")
+    assert "mtu 1450" in host.run("run", "--rm", "-q", "busybox", "ip", "link", "show", "eth0")
+    host.shell("ip link set e0 mtu 1500")
+
+
+@pytest.mark.parametrize("kind", ["container", "host", "none"])
+def test_another_namespace(network_host: Host, kind: str) -> None:
+    host = network_host
+    serve(host, "--hostname", "box")
+    if kind == "container":
+        words = (
+            "--network",
+            "container:web",
+            "busybox",
+            "sh",
+            "-c",
+            f"{GET} 127.0.0.1 80; hostname",
+        )
+        assert host.run("run", "--rm", "-q", *words).splitlines() == ["hello", "box"]
+    elif kind == "host":
+        at = address(host, "web")
+        words = ("--network", "host", "busybox", "sh", "-c", f"{GET} {at} 80; ip link | grep -c e0")
+        assert host.run("run", "--rm", "-q", *words).splitlines()[0] == "hello"
+    else:
+        said = host.run("run", "--rm", "-q", "--network", "none", "busybox", "ip", "-o", "link")
+        assert len(said.splitlines()) == 1
+
+
+def test_a_port_that_is_taken(network_host: Host) -> None:
+    host = network_host
+    listen = "import socket,time; s=socket.create_server(('',7070)); time.sleep(60)"
+    host.shell(f'timeout 60 python3 -c "{listen}" >/dev/null 2>&1 & sleep 0.7')
+    done = host("run", "--rm", "-q", "-p", "7070:80", "busybox", "true")
+    assert done.returncode == 125
+    assert (
+        "failed to bind host port 0.0.0.0:7070/tcp: address already in use by python3"
+        in done.stderr
+    )
+    serve(host, "-p", "8080:80")
+    done = host("run", "--rm", "-q", "-p", "8080:80", "busybox", "true")
+    assert "address already in use by the container web" in done.stderr
+    bind = "import socket; socket.socket().bind(('', 8080))"
+    assert "Address already in use" in host.shell(f'python3 -c "{bind}"'), "the port is held"
+    host.run("rm", "-f", "web")
+    serve(host, "-p", "8080:80")
+
+
+def test_the_kernel_chooses(network_host: Host) -> None:
+    host = network_host
+    serve(host, "-p", "80")
+    number = host.run("port", "web", "80").rpartition(":")[2]
+    assert int(number) > 1023
+    assert curl(host, f"http://{HOST}:{number}/", outside=True) == "hello"
