@@ -32,8 +32,8 @@ _NEED_IT = ("bridge", "tun", "wireguard", "vxlan", "ipip", "gre")
 _RTPROT_RA, _LISTEN_ON = 9, 2
 
 
-def sysctl(path: str, value: int, why: str) -> str:
-    """Set net.PATH of this network namespace if it differs; return what it was, "" if it stays.
+def sysctl(path: str, value: int, why: str) -> None:
+    """Set net.PATH of this network namespace if it differs.
 
     On a read-only /proc, and without IPv6, it stays. Raises OSError.
     """
@@ -42,18 +42,17 @@ def sysctl(path: str, value: int, why: str) -> str:
         fd = os.open(file, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (2, 30):  # ENOENT, EROFS
-            return ""
+            return
         raise name_call(error, "open", file) from None
     try:
         before = os.read(fd, 64).decode().strip()
         if before == str(value):
-            return ""
+            return
         os.pwrite(fd, str(value).encode(), 0)
     finally:
         os.close(fd)
     shown = {"name": f"net.{path.replace('/', '.')}", "value": value, "before": before}
     events.emit("note", "sysctl", shown, why=why)
-    return before
 
 
 def switch_on(route: Route, store: str, networks: list[Network]) -> None:
@@ -61,20 +60,32 @@ def switch_on(route: Route, store: str, networks: list[Network]) -> None:
 
     Raises OSError.
     """
-    why, before = "the host is the containers' router", {}
+    changes: dict[str, tuple[int, str]] = {}
+    why = "the host is the containers' router"
     if any(not net.internal for net in networks):
-        before[_IPV4] = sysctl(_IPV4, 1, why)
+        changes[_IPV4] = (1, why)
     if any(net.subnet6 and not net.internal for net in networks):
-        for name in _links_with_router(route):
-            path = f"ipv6/conf/{name}/accept_ra"
-            before[path] = sysctl(path, _LISTEN_ON, "so it listens to its router as before")
-        before[_IPV6] = sysctl(_IPV6, 1, why)
-    changed = {path: value for path, value in before.items() if value}
-    if changed:
-        note = _read(store)
-        note |= {"namespace": _namespace(), "before": changed | note.get("before", {})}
-        file = _file(store)
-        state.replace(file, jsonlite.dumps(note), f"{file}.{os.getpid()}")
+        listen = (_LISTEN_ON, "so it listens to its router as before")
+        changes |= {f"ipv6/conf/{name}/accept_ra": listen for name in _links_with_router(route)}
+        changes[_IPV6] = (1, why)
+    now = {path: _value(path) for path in changes}
+    changed = {path: now[path] for path in changes if now[path] not in ("", str(changes[path][0]))}
+    if not changed:
+        return
+    note = _read(store)
+    note = {"namespace": _namespace(), "before": changed | note.get("before", {})}
+    file = _file(store)  # before they are set: what is cut off in between is put back
+    state.replace(file, jsonlite.dumps(note), f"{file}.{os.getpid()}")
+    for path in changed:
+        sysctl(path, *changes[path])
+
+
+def _value(path: str) -> str:
+    """Return what net.PATH is; empty if there is none."""
+    try:
+        return state.read_text(f"{_PROC}/{path}").strip()
+    except OSError:
+        return ""
 
 
 def switch_off(route: Route, store: str) -> None:

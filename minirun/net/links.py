@@ -31,6 +31,7 @@ _LOOSE = 2
 """rp_filter: a packet's source must be reachable, by whatever link: ip-sysctl."""
 _DEFAULT_MTU = 1500
 _AF_INET, _AF_INET6 = 2, 10
+_IFF_UP = 0x1
 
 
 def mac_of(address: str) -> str:
@@ -52,8 +53,15 @@ def mark(store: str, network: Network) -> str:
 
 
 def is_ours(link: Any, store: str, network: Network) -> bool:
-    """Return True if a link is this network's own bridge."""
-    return bool(link.get_attr("IFLA_IFALIAS") == mark(store, network))
+    """Return True if a link is this network's own bridge, or one that it began to make.
+
+    The alias is set by a second request: the kernel passes over it in the first one. A bridge
+    without it is known by its hardware address, as long as it is down.
+    """
+    alias = link.get_attr("IFLA_IFALIAS")
+    half_made = not alias and not link["flags"] & _IFF_UP
+    own = bool(link.get_attr("IFLA_ADDRESS") == mac_of(network.gateway))
+    return bool(alias == mark(store, network)) or (half_made and own)
 
 
 def in_use(route: Route, bridge: str = "") -> list[Any]:
@@ -88,7 +96,7 @@ def make_bridge(route: Route, store: str, network: Network) -> tuple[int, int]:
         if not is_ours(link, store, network):
             hint = f"ip link del {network.bridge}, if nobody needs it"
             raise NetworkError(f"the link {network.bridge} is another program's", hint)
-        if route.addresses(index) and link["flags"] & 1:
+        if route.addresses(index) and link["flags"] & _IFF_UP:
             return index, int(link.get_attr("IFLA_MTU"))
         route.change("link", "del", "a killed command has left it half made", index=index)
     route.change(

@@ -97,6 +97,7 @@ def host(path: str, folder: Path, name: str) -> Iterator[Host]:
             ip("-n", each, "link", "set", "e0", "up")
         ip("-n", name, "route", "add", "default", "via", OUTSIDE)
         ip("-n", name, "-6", "route", "add", "default", "via", OUTSIDE6)
+        made.shell("sysctl -q net.ipv4.ip_forward=0 net.ipv6.conf.all.forwarding=0")
         yield made
         made.clean()
     finally:

@@ -1,0 +1,93 @@
+"""SIGKILL at any moment, and many at once: after `gc` nothing of a network is left."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+
+import pytest
+
+from conftest import wait_until
+from core.lifecycle.leftovers import Family
+from net.hosts import Host
+
+MOMENTS = int(os.environ.get("MINIRUN_MOMENTS") or 8)
+"""How many moments are tried. 200 take some minutes."""
+ROUNDS = int(os.environ.get("MINIRUN_ROUNDS") or 1)
+"""How often twenty containers are started and removed at once. 25 take some minutes."""
+TOGETHER = 20
+
+
+@pytest.mark.parametrize("killed", ["run", "delete"])
+def test_killed_at_any_moment(network_host: Host, killed: str) -> None:
+    """What `run` has begun `gc` finishes, and what `delete` has, `delete` again."""
+    host, before = network_host, network_host.state()
+    run = ("run", "-q", "--name", "web", "-p", "8080:80", "busybox", "sleep", "60")
+    start = time.monotonic()
+    host.run(*run[:2], "-d", *run[2:])
+    seconds = time.monotonic() - start
+    start = time.monotonic()
+    host.run("delete", "--force", "web")
+    seconds = seconds if killed == "run" else time.monotonic() - start
+    for moment in range(MOMENTS):
+        if killed == "delete":
+            host.run(*run[:2], "-d", *run[2:])
+            process = host.start("delete", "--force", "web")
+        else:
+            process = host.start(*run)
+        time.sleep(seconds * (moment + random.random()) / MOMENTS)
+        family = Family(process.pid)
+        process.kill()
+        process.communicate(timeout=10)
+        if killed == "delete" and (host.root / "web").exists():
+            host("delete", "--force", "web")
+        assert host("gc").returncode == 0
+        wait_until(lambda family=family: family.alive() == [])  # type: ignore[misc]
+        after = host.state()
+        assert {key: after[key] for key in before if after[key] != before[key]} == {}, moment
+        assert host.left() == []
+
+
+def _inits(host: Host) -> list[int]:
+    """Return the containers' first processes that live on without their supervisor."""
+    found = []
+    for path in host.root.glob("*/state.json"):
+        text = path.read_text()
+        if '"init":{"pid":' in text:
+            found.append(int(text.split('"init":{"pid":')[1].split(",")[0]))
+    return found
+
+
+def test_many_at_once(network_host: Host) -> None:
+    """Twenty containers come and go on one bridge: no error, no address twice, nothing left."""
+    host, before = network_host, network_host.state()
+    text = "ip -o -4 address show eth0; sleep 0.5"
+    for _ in range(ROUNDS):
+        processes = [
+            host.start("run", "--rm", "-q", "-p", "80", "busybox", "sh", "-c", text)
+            for _ in range(TOGETHER)
+        ]
+        said = [process.communicate(timeout=120) for process in processes]
+        assert [error for _, error in said if error] == []
+        addresses = Counter(out.split()[3] for out, _ in said)
+        assert len(addresses) == TOGETHER, addresses
+        after = host.state()
+        assert {key: after[key] for key in before if after[key] != before[key]} == {}
+
+
+def test_after_a_reboot(network_host: Host) -> None:
+    """Leases of dead containers, and no bridge: as a machine that starts anew finds them."""
+    host = network_host
+    host.run("network", "create", "shop")
+    for name, where in (("one", "shop"), ("two", "bridge")):
+        host.run("run", "-d", "-q", "--name", name, "--network", where, "-p", "80", "busybox",
+                 "sleep", "99")  # fmt: skip
+    for pid in _inits(host):
+        os.kill(pid, signal.SIGKILL)
+    host.shell("ip link del minirun0; ip link del mr-shop; nft flush ruleset")
+    for where in ("shop", "bridge"):
+        host.run("run", "--rm", "-q", "--network", where, "-p", "80", "busybox", "true")
+    assert host("gc").returncode == 0
