@@ -23,12 +23,13 @@ SHELL := /bin/bash
 .PHONY: help setup packages tested launcher images demo lab test check bench matrix test-v2 recordings \
 	notebooks site slides assignment pictures reference conformance bats clean
 
-# the interpreter, and what makes images; a few kB that minirun can do without
+# the interpreter, and what makes images; what minirun can do without, for names of processes and
+# for networks
 NEEDED := python3 python3-venv mmdebstrap libseccomp2
-USEFUL := python3-prctl
+USEFUL := python3-prctl nftables
 # what tests and bench call
 TESTED := busybox-static gcc libc6-dev strace hyperfine runc crun podman criu tmux iproute2 chromium \
-	containerd containernetworking-plugins nftables docker.io docker-cli|docker.io buildah slurmctld \
+	containerd containernetworking-plugins docker.io docker-cli|docker.io buildah slurmctld \
 	slurmd slurm-client munge systemd dbus uidmap umoci zstd skopeo docker-registry apache2-utils openssl \
 	util-linux-extra debian-archive-keyring
 PYTHON := .venv/bin/python

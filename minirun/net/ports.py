@@ -105,7 +105,7 @@ def _range(words: str, text: str, what: str, hint: str) -> tuple[int, int]:
     first, dash, last = words.partition("-")
     numbers = [first, last] if dash else [first, first]
     if not all(n.isascii() and n.isdigit() and 0 < int(n[:6]) < 65536 for n in numbers):
-        raise UsageError(f"invalid {what}: {words or text!r}", f"1 to 65535; {hint}")
+        raise UsageError(f"invalid {what}: {words!r} of port {text!r}", f"1 to 65535; {hint}")
     low, high = int(numbers[0]), int(numbers[1])
     if low > high:
         raise UsageError(f"invalid {what}: {words}: the first is larger than the last", hint)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from net.hosts import Host, host
-from required import skip
+from required import installed
 
 
 @pytest.fixture
 def network_host(command: str, tmp_path: Path) -> Iterator[Host]:
     """A host with an address, and another one outside; what is left afterwards fails the test."""
     for program in ("ip", "nft"):
-        if not shutil.which(program):
-            skip(f"{program} is not installed")
+        installed(program)
     with host(command, tmp_path, f"mrtest-{os.getpid()}") as made:
         before = made.state()
         yield made

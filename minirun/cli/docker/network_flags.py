@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.core.errors import MinirunError, UsageError
+from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.keeping import places, state
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.keeping.visible import warn
@@ -207,7 +207,11 @@ def _of_container(run: RunOptions, name: str, settings: Settings) -> RunOptions:
     """Return the options with the network namespace, and the names, of another container."""
     if not name:
         raise UsageError("invalid network 'container:'", "--network container:ID")
-    other = lookup.load(*roots.locate(settings, name))
+    try:
+        other = lookup.load(*roots.locate(settings, name))
+    except StateError as error:
+        error.status = UsageError.status  # as any other reason why `run` does not begin
+        raise
     record = other.record
     if record.status not in (state.RUNNING, state.CREATED, state.PAUSED):
         text = f"cannot join network of a non running container: {other.id}"

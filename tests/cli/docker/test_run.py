@@ -32,7 +32,7 @@ def test_output_and_error_go_to_the_callers_streams(minirun: Program) -> None:
         (("--memory", "many", "busybox"), 125, "invalid size: 'many'"),
         (("--user", "nosuch", "busybox", "true"), 125, "unable to find user nosuch"),
         (("-v", "/nosuch:/x", "busybox", "true"), 125, "/nosuch does not exist"),
-        (("--network", "bridge", "busybox", "true"), 125, "network 'bridge' is not supported"),
+        (("--network", "bridg", "busybox", "true"), 125, "network bridg not found"),
         (("--cap-add", "CAP_MAGIC", "busybox", "true"), 125, "unknown capability 'CAP_MAGIC'"),
         (("-it", "busybox", "true"), 1, "the input device is not a TTY"),
         (("--progress", "nice", "busybox", "true"), 125, "invalid --progress 'nice'"),

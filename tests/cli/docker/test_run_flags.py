@@ -445,7 +445,7 @@ def test_pids_limit(minirun: Program) -> None:
         (("--cpus", "1e3"), "invalid --cpus '1e3'"),
         (("--pids-limit", "1.5"), "invalid --pids-limit '1.5'"),
         (("--pids-limit", "x"), "invalid --pids-limit 'x'"),
-        (("--network", "bridge"), "network 'bridge' is not supported"),
+        (("--network", "bridg"), "network bridg not found"),
         (("--uidmap", "0:1"), "invalid --uidmap '0:1'"),
         (("--uidmap", "0:0:0"), "invalid --uidmap '0:0:0'"),
         (("--uidmap", "0:4294967295:2"), "invalid --uidmap"),

@@ -223,7 +223,7 @@ REFUSED = [
     (("--pids-limit", "9"), "linux.resources.pids: there is no cgroup to limit it"),
     (("--uidmap", "0:100000:65536"), f"linux.uidMappings: {NOT_GRANTED}"),
     (("--gpus", "0", "--gpu-driver", "simulated"), "simulated GPUs need root: mknod makes their"),
-    (("--network", "bridge"), "network 'bridge' is not supported"),
+    (("--network", "bridge"), "--network bridge: a bridge needs root"),
 ]
 
 
