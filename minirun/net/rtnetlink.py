@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NAMES = {
     ("link", "add"): "RTM_NEWLINK", ("link", "set"): "RTM_NEWLINK", ("link", "del"): "RTM_DELLINK",
     ("addr", "add"): "RTM_NEWADDR", ("route", "add"): "RTM_NEWROUTE",
-    ("brport", "set"): "RTM_SETLINK",
+    ("brport", "set"): "RTM_NEWLINK",
 }  # fmt: skip
 """pyroute2's call and verb → the kernel's name of the request."""
 
@@ -39,6 +39,8 @@ class Route:
     def __init__(self) -> None:
         descriptors.need(ROUTE)
         self._route = IPRoute()
+        self._names: dict[int, str] = {}
+        """ifindex → name, of the links that were looked up."""
 
     def __enter__(self) -> Route:
         return self
@@ -52,20 +54,25 @@ class Route:
         Raises OSError, whose `call` is the request's name, with the kernel's errno.
         """
         name, start = NAMES[kind, verb], events.now()
+        link = self._names.get(words.get("index", 0))
+        shown = {"link": link, **words} if link else words
         try:
             getattr(self._route, kind)(verb, **words)
         except NetlinkError as error:
             code = errno_name(error.code)
-            events.emit("netlink", name, words, ret=-1, errno=code, start=start, why=why)
+            events.emit("netlink", name, shown, ret=-1, errno=code, start=start, why=why)
             what = str(words.get("ifname") or words.get("address") or words.get("dst") or "")
             failure = OSError(error.code, os.strerror(error.code))
             raise name_call(failure, name, what or None) from None
-        events.emit("netlink", name, words, start=start, why=why)
+        events.emit("netlink", name, shown, start=start, why=why)
 
     def index(self, name: str) -> int:
         """Return the ifindex of a link; 0 if there is none of that name."""
         found = self._route.link_lookup(ifname=name)
-        return int(found[0]) if found else 0
+        if not found:
+            return 0
+        self._names[int(found[0])] = name
+        return int(found[0])
 
     def links(self) -> list[Any]:
         """Return all links: pyroute2's ifinfmsg of each."""

@@ -6,10 +6,12 @@ strace's own, so the log's are checked too.
 
 import stat
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from minirun.core.process.caps import NUMBERS
 from minirun.show.log.event import Event
+from minirun.teach.oracle import netlink
 from minirun.teach.strace import Call, fields, flags, number, split, string, strings
 
 Args = tuple[str, ...]
@@ -41,7 +43,7 @@ def differences(event: Event, call: Call) -> list[str]:
         for key, value in found.items()
         if not _same(key, event.args.get(key), value)
     ]
-    if event.kind == "syscall":
+    if event.kind in ("syscall", "netlink"):
         result = (event.ret, event.errno or "")
         if result != (call.ret, call.errno):
             logged, seen = event.errno or event.ret, call.errno or call.ret
@@ -189,6 +191,7 @@ CALLS: dict[str, Callable[[Args], CallArgs]] = {
     "write": _each(_=None, data=string),
     "mkdir": _each(path=string),
     "rmdir": _each(path=string),
+    **{name: partial(netlink.words, name) for name in netlink.TYPES.values()},
     "ioctl": _each(fd=number, request=str, name=lambda text: string(fields(text)["ifr_name"])),
 }
 """Name of an event → how to read strace's arguments."""

@@ -1,8 +1,8 @@
 """Compares minirun's log with what strace saw, in both directions.
 
-**The log is true**: every event of kind syscall or exec has exactly one system call of the process
-that it names, with these arguments and this result; the call lies between the line before and this
-line in the same process, or right behind it for execve, which does not return.
+**The log is true**: every event of kind syscall, netlink or exec has exactly one system call of the
+process that it names, with these arguments and this result; the call lies between the line before
+and this line in the same process, or right behind it for execve, which does not return.
 
 **The log is whole**: every call of LISTED that makes the container is in the log.
 
@@ -42,6 +42,7 @@ from itertools import zip_longest
 from minirun.core.keeping import places
 from minirun.show.log.event import Event, event_of
 from minirun.teach.oracle import calls as table
+from minirun.teach.oracle import netlink
 from minirun.teach.oracle.findings import Finding, Report
 from minirun.teach.strace import Call, string
 
@@ -50,15 +51,21 @@ LISTED = (
     "move_mount", "mount_setattr", "fsopen", "fsconfig", "fsmount", "fspick", "pivot_root",
     "chroot", "mknod", "mknodat", "symlink", "symlinkat", "bpf", "capset", "prctl", "seccomp",
     "setgroups", "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid",
-    "sethostname", "setdomainname", "execve", "execveat",
+    "sethostname", "setdomainname", "execve", "execveat", *netlink.TYPES.values(),
 )  # fmt: skip
-"""What must be in the log: each of these calls that a start makes."""
+"""What must be in the log: each of these calls, and requests of rtnetlink, that a start makes."""
+
+NETLINK = tuple(netlink.TYPES.values())
 
 ALSO_TRUE = ("mkdir", "rmdir", "write", "ioctl", "keyctl")
 """What the log may speak of besides; then it must be true."""
 
-TRACED = (*LISTED, *ALSO_TRUE, "openat", "rename", "renameat")
-"""What strace has to be asked for: openat and rename say where the log lies."""
+TRACED = (
+    *(name for name in LISTED if name.islower()), *ALSO_TRUE, "openat", "rename", "renameat",
+    "sendto", "recvfrom",
+)  # fmt: skip
+"""What strace has to be asked for: openat and rename say where the log lies; a request of
+rtnetlink is sent, and answered."""
 
 EXEC = ("execve", "execveat")
 _VIEWER = "step"
@@ -179,10 +186,21 @@ class _Process:
             self.report.files += [call] if call.ret == 0 else []
         elif call.name in EXEC:
             self._executed(call)
+        elif call.name in ("sendto", "recvfrom"):
+            self._sent(call)
         elif not is_question(call) and not self.viewer:
             self.calls.append(call)
             self.inside = self.inside or (call.name == "pivot_root" and call.ret == 0)
             self.abroad = self.abroad or call.name in ("pivot_root", "setns")
+
+    def _sent(self, call: Call) -> None:
+        """Take a request of rtnetlink for a call; its result comes with the kernel's answer."""
+        if made := netlink.request(call):
+            self.calls.append(made)
+        sequence, errno = netlink.answer(call)
+        for at, made in enumerate(self.calls):
+            if sequence and made.name in NETLINK and made.args[0] == sequence:
+                self.calls[at] = made._replace(ret=-1 if errno else 0, errno=errno)
 
     def _opened(self, call: Call) -> None:
         """The log, open for writing, begins the watch."""
@@ -216,11 +234,15 @@ class _Process:
             self.viewer, self.calls = True, []
         if event.kind == "exec":
             self.announced.append(event)
-        elif event.kind == "syscall":
-            # an execve that has come back was announced; any other call is the one before this line
+        elif event.kind in ("syscall", "netlink"):
+            # an execve that has come back was announced; any other call is the one before this
+            # line; between a request of rtnetlink and its line the socket is waited for
             made = self.executed if event.name == "execve" else self.calls
-            if made:
-                self._compare(event, made.pop())
+            is_request = event.kind == "netlink"
+            fitting = [call for call in made if not is_request or call.name in NETLINK]
+            if fitting:
+                made.remove(fitting[-1])
+                self._compare(event, fitting[-1])
             else:
                 self.untrue(event, "no call before this line")
             self._flush()
