@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.cli.docker.run_options import ConfigFlags
+    from minirun.cli.docker.run_flags import ConfigFlags
     from minirun.image.store import Image
     from minirun.oci.run_config import RunOptions
 
@@ -31,7 +31,7 @@ _UNLIMITED = (1 << 64) - 1
 
 
 def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
-    """Return the options of `run` with what flags say whose words are read here."""
+    """Return RunOptions with the flags of this module applied."""
     annotations = tuple(_annotation(text) for text in flags.annotation)
     for key, _ in annotations:
         if key.startswith(ANNOTATION) and key != LOG:

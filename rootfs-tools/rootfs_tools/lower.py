@@ -11,9 +11,9 @@ import stat
 from collections.abc import Callable, Sequence
 
 from minirun.core.errors import ImageError
+from minirun.core.rootfs.inroot import MOST_LINKS
 
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MOST_LINKS = 40
 
 
 def is_whiteout(info: os.stat_result) -> bool:
@@ -109,9 +109,9 @@ def resolve(path: str, link: Callable[[str], str | None]) -> str:
 def follow(path: str, link: str, target: str, links: int) -> str:
     """Return `path` with its part `link`, a symbolic link to `target`, replaced; never above "/".
 
-    Raises ImageError after 40 links, as path_resolution(7) has it.
+    Raises ImageError after as many links as the kernel follows.
     """
-    if links > _MOST_LINKS:
+    if links > MOST_LINKS:
         raise ImageError(f"archive: {path!r}: too many levels of symbolic links")
     rest = path[len(link) :].lstrip("/")
     base = [] if target.startswith("/") else link.split("/")[:-1]

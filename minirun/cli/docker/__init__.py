@@ -1,9 +1,8 @@
 """docker's commands: a container of an image, from `run` to `rm`.
 
-run           `run`; run_options: what its flags ask for
-mounts        --volume, --mount, --tmpfs
+run           `run`; run_flags: its flags; run_options: what they and the image ask for
+mounts        --volume, --mount, --tmpfs, and the volumes that an image declares
 rights        --user, --security-opt
-declared      volumes and the stop signal that an image declares
 view          what is shown while the container starts
 exec          `exec`; exec_inside: its process, once the interpreter is sealed
 containers    ps, logs, events

@@ -9,7 +9,9 @@ import os
 
 from minirun.cli.words import size
 from minirun.core.errors import UsageError
+from minirun.core.keeping import places
 from minirun.core.lazy import lazy
+from minirun.core.rootfs.mount_options import COPY_UP
 from minirun.oci.bundle import absolute
 
 with lazy:
@@ -17,7 +19,9 @@ with lazy:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.cli.docker.run_options import ConfigFlags
+    from typing import Any
+
+    from minirun.cli.docker.run_flags import ConfigFlags
     from minirun.image.store import Image
     from minirun.oci.run_config import RunOptions
 
@@ -44,6 +48,8 @@ _TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false"
 """What Go's strconv.ParseBool knows."""
 _SAFE = ("noexec", "nosuid", "nodev")
 """What a tmpfs has unless its options say exec, suid or dev."""
+VOLUME_LIMIT = 100
+"""So many volumes one image may declare."""
 
 
 def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
@@ -55,6 +61,31 @@ def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
             hint = "one -v, --mount or --tmpfs for a destination"
             raise UsageError(f"duplicate mount point: {row[1]}", hint)
     return run._replace(mounts=tuple(found.values()))
+
+
+def add_declared(run: RunOptions) -> RunOptions:
+    """Return the options with the volumes that the image declares. Raises UsageError.
+
+    One becomes docker's anonymous volume: a directory of the container's own, kept apart from what
+    the container writes elsewhere, and removed with it. In stage 1 it gets what the image has there
+    (minirun.core.rootfs.mount_entry). A flag's mount with the same destination takes its place.
+    """
+    given = {absolute(path) for _, path, _ in run.mounts}
+    volumes = sorted({absolute(path) for path in run.declared["volumes"]} - given)
+    if "/" in volumes:
+        raise UsageError("invalid volume '/': the image declares one in place of all its files")
+    if len(volumes) > VOLUME_LIMIT:
+        raise UsageError(f"the image declares {len(volumes)} volumes", f"{VOLUME_LIMIT} at most")
+    rows = [(f"{places.VOLUMES}/{n}", path, (COPY_UP,)) for n, path in enumerate(volumes)]
+    return run._replace(mounts=(*rows, *run.mounts))
+
+
+def in_memory(document: dict[str, Any]) -> None:
+    """Make the declared volumes of a config.json for a bundle into file systems in memory."""
+    for row in document["mounts"]:
+        if row["source"].startswith(f"{places.VOLUMES}/"):
+            options = ["rw", "nosuid", "nodev", COPY_UP]
+            row.update({"type": "tmpfs", "source": "tmpfs", "options": options})
 
 
 def _volume(text: str) -> MountArgument:

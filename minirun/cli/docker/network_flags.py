@@ -18,7 +18,7 @@ with lazy:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.cli.docker.run_options import ConfigFlags
+    from minirun.cli.docker.run_flags import ConfigFlags
     from minirun.oci.run_config import RunOptions
 
 _DEFAULT = "bridge"

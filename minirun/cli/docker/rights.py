@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.cli.docker.run_options import ConfigFlags
+from minirun.cli.docker.run_flags import ConfigFlags
 from minirun.core.errors import UsageError
 from minirun.core.lazy import lazy
 from minirun.image.store import Image

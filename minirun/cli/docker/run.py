@@ -6,7 +6,7 @@ import os
 
 from minirun.cli import as_runc, part
 from minirun.cli.docker import run_options
-from minirun.cli.docker.run_options import RunFlags
+from minirun.cli.docker.run_flags import ONLY_WITH_BUNDLE, WITH_BUNDLE, RunFlags
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ImageError, UsageError
@@ -20,6 +20,7 @@ from minirun.running.reserve import first_record, reserve
 
 with lazy:
     from minirun.cli import words
+    from minirun.cli.docker import view
     from minirun.engines import rootless_config
     from minirun.gpu.nvidia.hook import installed
     from minirun.running import background
@@ -41,7 +42,7 @@ class Run(RunFlags):
 def main_run(args: list[str], settings: Settings) -> int:
     """Run a container to its end (or with -d, to its start); return the command's exit status."""
     flags = _read(args)
-    only = flags.given & run_options.ONLY_WITH_BUNDLE
+    only = flags.given & ONLY_WITH_BUNDLE
     if flags.bundle or _bundle_follows(flags) or (only and _is_beside(flags)):
         return as_runc(lambda: part("minirun.cli.runc.run_bundle", "main")(args, settings))
     _check(flags)
@@ -52,7 +53,7 @@ def main_run(args: list[str], settings: Settings) -> int:
     try:
         options, image = run_options.from_flags(flags, settings, container_id)
     except ImageError:
-        if _is_beside(flags) and flags.given <= run_options.WITH_BUNDLE:
+        if _is_beside(flags) and flags.given <= WITH_BUNDLE:
             return as_runc(lambda: part("minirun.cli.runc.run_bundle", "main")(args, settings))
         raise
     document = run_config.config(container_id, options)
@@ -98,9 +99,7 @@ def _check(flags: Run) -> None:
     if not flags.args:
         hint = "minirun run ubuntu; minirun images lists what there is"
         raise UsageError("run needs an image", hint)
-    flags.refuse_flags(
-        flags.given & run_options.ONLY_WITH_BUNDLE, "without --bundle", "run --bundle DIR ID"
-    )
+    flags.refuse_flags(flags.given & ONLY_WITH_BUNDLE, "without --bundle", "run --bundle DIR ID")
     if flags.name and not (state.is_id(flags.name) and flags.name[0].isalnum()):
         text = f"invalid container name {flags.name!r}"
         raise UsageError(text, "letters, digits, '_', '+', '-', '.'; the first a letter or a digit")
@@ -152,5 +151,5 @@ def _viewers(flags: Run, settings: Settings) -> Viewers:
     held = flags.snapshots or flags.pace or flags.web or settings.gates
     if not (show or stepped or held or settings.log):
         return Viewers()
-    found: Viewers = part("minirun.cli.docker.view", "viewers")(flags, show=show)
+    found: Viewers = view.viewers(flags, show=show)
     return found

@@ -1,15 +1,14 @@
-"""From the words after `minirun run` to what they ask for.
+"""From the flags of `run` and an image to RunOptions.
 
-Most runs have few flags. The words of the others are read by modules that are imported if such a
-flag is given: a table, as that of the commands.
+Most runs have few flags. Modules read the values of the others, each imported if such a flag is
+given: READERS.
 """
 
 from __future__ import annotations
 
 import os
 
-from minirun.cli import part
-from minirun.cli.flags import Flags, flag
+from minirun.cli.docker.run_flags import ConfigFlags, RunFlags
 from minirun.core.errors import ImageError, UsageError
 from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.settings import Settings
@@ -19,6 +18,9 @@ from minirun.image import split, store, workshop
 from minirun.oci.run_config import PIDS_LIMIT, RunOptions
 
 with lazy:
+    from minirun.cli import words
+    from minirun.cli.docker import mounts, network_flags, rights
+    from minirun.cli.runc import control
     from minirun.gpu.asked import (
         request,
         run_request,  # 5 ms, for GPUs
@@ -30,14 +32,14 @@ if TYPE_CHECKING:
     from minirun.image.store import Image
 
 READERS = {
-    "minirun.cli.words": frozenset(
+    words: frozenset(
         (
             "env", "env_file", "memory", "cpus", "pids_limit", "ulimit", "device", "uidmap",
             "gidmap", "annotation",
         )
     ),
-    "minirun.cli.docker.mounts": frozenset(("volume", "mount", "tmpfs")),
-    "minirun.cli.docker.rights": frozenset(("user", "security_opt")),
+    mounts: frozenset(("volume", "mount", "tmpfs")),
+    rights: frozenset(("user", "security_opt")),
 }  # fmt: skip
 """Module → flags. Its `add(run, flags, image)` returns RunOptions with what they say."""
 _OF_GPUS = frozenset(
@@ -52,127 +54,6 @@ _OF_NETWORKS = frozenset(
     )
 )  # fmt: skip
 """Flags that say something of networks, also with --network none."""
-
-ONLY_WITH_BUNDLE = frozenset(
-    (
-        "console_socket", "pidfd_socket", "preserve_fds", "keep", "no_pivot", "no_new_keyring",
-    )
-)  # fmt: skip
-"""Flags of `run` that `run IMAGE` refuses."""
-WITH_BUNDLE = ONLY_WITH_BUNDLE | frozenset(
-    (
-        "bundle", "detach", "pid_file", "no_subreaper", "dry_run",
-        "gpus", "gpu_driver", "driver_root", "dev_root", "load_kmods", "rm", "interactive", "quiet",
-    )
-)  # fmt: skip
-"""All that `run --bundle` does, be it always, as the last three; it refuses others."""
-
-_HONOURED = frozenset(("volumes", "stop_signal"))
-"""What an image declares that needs more than to be kept."""
-
-
-class ConfigFlags(Flags):
-    """The flags that make a config.json of an image: those of `run IMAGE` and of `spec IMAGE`.
-
-    The first three say nothing to config.json: so a line of `run` can be made one of `spec`.
-    """
-
-    interactive: bool = flag("-i")
-    detach: bool = flag("-d")
-    rm: bool
-    tty: bool = flag("-t")
-    name: str
-    env: list[str] = flag("-e")
-    env_file: list[str]
-    volume: list[str] = flag("-v")
-    mount: list[str]
-    tmpfs: list[str]
-    workdir: str = flag("-w")
-    user: str = flag("-u")
-    hostname: str = flag("-h")
-    help: bool = flag()
-    memory: str = flag("-m")
-    cpus: str
-    pids_limit: str
-    ulimit: list[str]
-    read_only: bool
-    cap_add: list[str]
-    cap_drop: list[str]
-    security_opt: list[str]
-    device: list[str]
-    cdi_spec_dir: list[str]
-    network: list[str] = flag("--net")
-    publish: list[str] = flag("-p")
-    publish_all: bool = flag("-P")
-    ip: str
-    ip6: str
-    mac_address: str
-    network_alias: list[str] = flag("--net-alias")
-    dns: list[str]
-    dns_search: list[str]
-    dns_option: list[str] = flag("--dns-opt")
-    add_host: list[str]
-    domainname: str
-    uidmap: list[str]
-    gidmap: list[str]
-    gpus: str = flag("--gpu")
-    gpu_driver: str
-    driver_root: str
-    dev_root: str
-    load_kmods: bool
-    gpu_mode: str = flag(default="legacy")
-    gpu_mps: str = flag(optional="on")
-    entrypoint: str
-    annotation: list[str]
-    quiet: bool = flag("-q")
-    pull: str = flag(default="missing")
-    platform: str
-    earlier = b""
-    """No flag: events of before the container, as lines for its log."""
-    stop_signal, progress = "", ""
-    """Flags of `run` alone: nothing in config.json says them."""
-
-    def or_before(self, before: Choices) -> ConfigFlags:
-        """Take the flags before the command for those of the same names that are not given."""
-        for key in ("gpu_driver", "gpus", "driver_root", "dev_root", "load_kmods"):
-            value = getattr(before, key)
-            if value and key not in self.given:
-                setattr(self, key, value)
-                self.given.add(key)
-        return self
-
-    @property
-    def cdi_devices(self) -> tuple[str, ...]:
-        """The values of --device that are no path, but CDI's name of a device."""
-        return tuple(text for text in self.device if text[:1] != "/" and "=" in text)
-
-
-class RunFlags(ConfigFlags):
-    """The flags of `run` and `run --bundle`."""
-
-    stop_signal: str
-    progress: str = flag(default="auto")
-    pace: str
-    web: str = flag(optional="0")
-    plain: bool
-    dry_run: bool
-    step: str = flag(optional="stage")
-    script: str
-    rehearse: bool
-    large: bool
-    snapshots: bool
-    log_opt: list[str]
-    log: str
-    log_format: str
-    bundle: str = flag("-b")
-    pid_file: str
-    console_socket: str
-    pidfd_socket: str
-    preserve_fds: str
-    keep: bool
-    no_pivot: bool
-    no_new_keyring: bool
-    no_subreaper: bool
 
 
 def from_flags(
@@ -207,15 +88,17 @@ def from_flags(
     given = flags.given | ({"user"} if image.user else set())
     for module, names in READERS.items():
         if given & names:
-            run = part(module, "add")(run, flags, image)
-    if flags.stop_signal or not _HONOURED.isdisjoint(image.declared):
-        run = part("minirun.cli.docker.declared", "add")(run, flags)
+            run = module.add(run, flags, image)
+    if "volumes" in image.declared:
+        run = mounts.add_declared(run)
+    if signal := flags.stop_signal or image.declared.get("stop_signal"):
+        _check_signal(signal, flags)
+        run = run._replace(declared=run.declared | {"stop_signal": signal})
     if given & _OF_GPUS or any(text.startswith(("NVIDIA_", "CUDA_")) for text in image.env):
         run = _with_gpus(run, flags, image, settings, container_id)
-    words = flags.network or list(filter(None, [os.environ.get("MINIRUN_NETWORK")]))
-    if words != ["none"] or given & _OF_NETWORKS:
-        add = part("minirun.cli.docker.network_flags", "add")
-        run = add(run, flags, words, settings, container_id)
+    names = flags.network or list(filter(None, [os.environ.get("MINIRUN_NETWORK")]))
+    if names != ["none"] or given & _OF_NETWORKS:
+        run = network_flags.add(run, flags, names, settings, container_id)
     if "gpu_mps" in given:
         run = mps.join(run, flags.gpu_mps, settings)
     return run, image.name
@@ -278,3 +161,13 @@ def _command(flags: ConfigFlags, image: Image) -> tuple[str, ...]:
     if not args:
         raise UsageError("no command specified", "the image has none: minirun run IMAGE COMMAND")
     return args
+
+
+def _check_signal(signal: str, flags: ConfigFlags) -> None:
+    """Raise UsageError if `stop` could not send this signal, of the flag or of the image."""
+    try:
+        control.signal_number(signal)
+    except UsageError:
+        source = "a signal" if flags.stop_signal else "the image's own; --stop-signal TERM"
+        text = f"invalid stop signal {signal[:40]!r}"
+        raise UsageError(text, f"{source}, as TERM or 15") from None

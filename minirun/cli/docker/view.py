@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from minirun.cli.docker.run import Run
+from minirun.cli.docker.run_flags import RunFlags
 from minirun.core import gates
 from minirun.core.errors import UsageError
 from minirun.core.keeping.visible import say
@@ -22,7 +22,7 @@ _LEAST = {False: (60, 20), True: (40, 16)}
 """Columns and lines that the whole-screen stepper needs; True: with --large."""
 
 
-def viewers(flags: Run, *, show: bool) -> LogViewers:
+def viewers(flags: RunFlags, *, show: bool) -> LogViewers:
     """Return who looks on; with `show` on standard error. Raises UsageError, OSError."""
     step, lines = _step(flags)
     keyboard = os.isatty(0) or bool(flags.web)
@@ -48,7 +48,7 @@ def viewers(flags: Run, *, show: bool) -> LogViewers:
     return stepper_process.SteppedViewers(options)
 
 
-def _step(flags: Run) -> tuple[str, bool]:
+def _step(flags: RunFlags) -> tuple[str, bool]:
     """Return what --step stops at, and True if it is to be lines. Raises UsageError."""
     words = [word for word in flags.step.split(",") if word]
     if unknown := [word for word in words if word not in ("stage", gates.EVERY_EVENT, "plain")]:
@@ -59,7 +59,7 @@ def _step(flags: Run) -> tuple[str, bool]:
     return gates.EVERY_EVENT if gates.EVERY_EVENT in words else step, lines
 
 
-def _port(flags: Run, step: str) -> str:
+def _port(flags: RunFlags, step: str) -> str:
     """Return the port of --web, or its descriptors; "" without it. Raises UsageError."""
     if not flags.web:
         return ""
@@ -91,7 +91,7 @@ def _fits(least: tuple[int, int]) -> bool:
     return False
 
 
-def _pace(flags: Run, *, held: bool) -> float:
+def _pace(flags: RunFlags, *, held: bool) -> float:
     """Return the seconds of --pace, 0 without it; say what it does. Raises UsageError."""
     if not flags.pace:
         return 0

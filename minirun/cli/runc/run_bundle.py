@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minirun.cli.docker.run import Run, print_plan
-from minirun.cli.docker.run_options import WITH_BUNDLE
+from minirun.cli.docker.run_flags import WITH_BUNDLE
 from minirun.cli.runc import create
 from minirun.core.keeping.settings import Settings
 from minirun.running import bundle

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 
 from minirun.cgroups import hierarchies
-from minirun.cli.docker import declared, run_options
-from minirun.cli.docker.run_options import ConfigFlags
+from minirun.cli.docker import mounts, run_options
+from minirun.cli.docker.run_flags import ConfigFlags
 from minirun.cli.flags import flag
 from minirun.cli.output import write
 from minirun.core.errors import UsageError
@@ -39,7 +39,7 @@ def main_spec(args: list[str], settings: Settings) -> int:
             options = options._replace(pids_limit=0)  # in a bundle it would no longer be a default
         document = run_config.config(flags.name or "minirun", options)
         if "volumes" in options.declared:
-            declared.for_bundle(document)
+            mounts.in_memory(document)
         if without_root:
             rootless_config.adapt(document)
         return write(clean_json(jsonlite.dumps(document, indent=2)) + "\n")

@@ -27,7 +27,7 @@ from rootfs_tools.registry.errors import NotFound, Unreachable
 from rootfs_tools.take import LayerObserver, LayerStep
 
 if TYPE_CHECKING:
-    from minirun.cli.docker.run_options import ConfigFlags
+    from minirun.cli.docker.run_flags import ConfigFlags
     from minirun.image.store import Image
 
 
