@@ -48,7 +48,7 @@ def _main() -> int:
     code = cli.main()
     try:
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read our output has gone, and knows it
+    except BrokenPipeError:  # the reader of our output has gone, and knows it
         return code or 1
     except OSError as error:
         sys.stderr.write(f"minirun: standard output: {error.strerror}\n")

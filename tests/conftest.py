@@ -73,7 +73,8 @@ def _signals() -> dict[str, object]:
 
 
 def of_other_tests(path: str) -> bool:
-    """Return True for a path below the folder of tests that another worker runs meanwhile."""
+    """Return True for a path below the folder of tests that another worker runs at the same
+    time."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     return bool(worker) and "/pytest-of-" in path and f"/popen-{worker}/" not in path
 
@@ -132,7 +133,7 @@ class Program:
         return [json.loads(line) for line in text.splitlines()]
 
     def left(self) -> list[str]:
-        """What lies in the state root, but for history, table of GPUs, and the empty NEW."""
+        """What lies in the state root, except history, table of GPUs, and the empty NEW."""
         found = [path.name for path in self.root.glob("*") if path.name not in KEPT]
         return found + [str(path) for path in self.root.glob(f"{NEW}/*")]
 

@@ -1,9 +1,10 @@
-"""The house's walls: who may import whom (PRINCIPLES.md), read from the source, nothing imported.
+"""The house's walls: which module may import which (PRINCIPLES.md), read from the source, nothing
+imported.
 
-core imports core alone, but for the one call of stage 5; common the core; ring 1 these and itself;
+core imports core alone, except the one call of stage 5; common the core; ring 1 these and itself;
 ring 2 these; ring 3 everything but cli; no room imports cli. The workshop, rootfs-tools/, imports
 what it needs of them, and of cli the parser; minirun names it in two tables of calls. No
-import stands in a function: core/lazy. What only a type checker imports is not asked, but for the
+import stands in a function: core/lazy. What only a type checker imports is not asked, except the
 core: a reader of it meets no other room. And a class name stands for one thing.
 """
 
@@ -280,7 +281,7 @@ def listed(text: str) -> set[str]:
 
 
 def test_the_core_says_in_which_order_it_is_read() -> None:
-    """Its docstring lists its files, but for the appendix, and the files outside that complete it.
+    """Its docstring lists its files, except the appendix, and the files outside that complete it.
 
     core/keeping lists its own.
     """

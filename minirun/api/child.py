@@ -86,10 +86,10 @@ class Child:
         self.errors = ""
         """What it has written on its standard error."""
 
-    def follow(self, hear: Callable[[str, str], None], meanwhile: Callable[[], None]) -> int:
+    def follow(self, hear: Callable[[str, str], None], on_tick: Callable[[], None]) -> int:
         """Pass each piece of output on as hear(stream, text) until the end; return the status.
 
-        `meanwhile` is called every 20 ms, and once more at the end.
+        `on_tick` is called every 20 ms, and once more at the end.
         """
         assert self.process.stdout and self.process.stderr
         decode = codecs.getincrementaldecoder("utf-8")
@@ -106,10 +106,10 @@ class Child:
                         hear(name, text)
                     if not data:
                         selector.unregister(key.fileobj)
-                meanwhile()
+                on_tick()
         status = self.process.wait()
         self.close()
-        meanwhile()
+        on_tick()
         return status
 
     def close(self) -> None:

@@ -143,12 +143,12 @@ def _follow(
         show_new()  # what was done before it was said
         echo(name, text)
 
-    def meanwhile() -> None:
+    def on_tick() -> None:
         show_new()
-        echo.meanwhile()
+        echo.write_held()
 
     try:
-        status = child.follow(on_output, meanwhile)
+        status = child.follow(on_output, on_tick)
         if status == 0 or container.supervisor == child.process.pid:
             echo.end()
         if show and tail.fd < 0:  # it failed before we looked, and its log is history

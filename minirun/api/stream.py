@@ -69,8 +69,8 @@ _HELD = 0.3
 class Echo:
     """Output of minirun and of the container's command, written on as it comes.
 
-    But for a last line of minirun's own: if the run fails, it is the exception's text, and is not
-    said twice.
+    A last line of minirun's own is left out: if the run fails, it is the exception's text, and is
+    not printed twice.
     """
 
     def __init__(self, streams: tuple[str, ...]) -> None:
@@ -91,7 +91,7 @@ class Echo:
         self.since = time.monotonic()
         sys.stderr.write("".join(lines))
 
-    def meanwhile(self) -> None:
+    def write_held(self) -> None:
         """Write what has been held for long enough: minirun goes on, so it was no error."""
         if self.held and time.monotonic() - self.since > _HELD:
             self.end()

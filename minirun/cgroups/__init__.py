@@ -90,7 +90,7 @@ def make(container: Container) -> None:
     _set_limits(container, resources)
     cgroup.set_device_rules(container_rules(resources.get("devices") or []))
     if cgroup.version == 2 and not container.unprivileged and _may_be_written(container.config):
-        tree.give(cgroup.directories()[0], _user_on_the_host(container.config))
+        tree.set_owner(cgroup.directories()[0], _user_on_the_host(container.config))
     cgroup.prepare_join()
     # until it is saved, its path is in the record
     container.record = container.record._replace(cgroup=cgroup.record())

@@ -115,7 +115,7 @@ class Cgroup(ABC):
 
     @abstractmethod
     def set_resources(self, resources: dict[str, Any]) -> None:
-        """Apply config.json's linux.resources but for its devices. Raises ConfigError, OSError."""
+        """Apply config.json's linux.resources except its devices. Raises ConfigError, OSError."""
 
     @abstractmethod
     def set_device_rules(self, rules: Iterable[DeviceRule]) -> None:

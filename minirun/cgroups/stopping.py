@@ -41,7 +41,7 @@ def freeze(cgroup: Cgroup) -> None:
 def kill(cgroup: Cgroup, signal: int = SIGKILL) -> None:
     """Send `signal` to every process of a cgroup. Raises OSError.
 
-    They are frozen meanwhile, so that none forks away and no number changes its owner. What
+    They are frozen while it is sent, so that none forks away and no number changes its owner. What
     was frozen before stays so, unless the signal is SIGKILL.
     """
     if not cgroup.exists() or (signal == SIGKILL and cgroup.kill_at_once()):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 OWN_PARENT = "minirun"
 """The one parent that is minirun's own, at the top of a hierarchy: removed when it is empty."""
 
-_RACES = 100  # how often another process may remove a parent meanwhile
+_RACES = 100  # how often another process may remove a parent before we are done
 _LONGEST_PAUSE = 0.05  # seconds
 _PATH_MAX = 4096
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -116,7 +116,7 @@ def make(mount: str, path: str, why: str = "") -> bool:
     raise OSError(errno.EAGAIN, "another process keeps removing the parent", whole)
 
 
-def give(path: str, uid: int) -> None:
+def set_owner(path: str, uid: int) -> None:
     """Make a user the owner of a cgroup of version 2: its directory, and the files that go with it.
 
     runtime-spec, config-linux.md, "Cgroup ownership"; cgroup-v2.rst, "Delegation". So systemd or
@@ -191,7 +191,7 @@ def below(path: str) -> Iterator[tuple[int, str, str]]:
                 names.append(left[-1].pop())
                 try:
                     fd = _moved(fd, names[-1])
-                except OSError:  # removed meanwhile
+                except OSError:  # just removed
                     names.pop()
                 else:
                     left.append(_folders(fd))

@@ -19,7 +19,7 @@ _SIGINT, _SIGALRM = 2, 14
 
 
 def end_by_signals() -> None:
-    """Let these signals raise KeyboardInterrupt(number), but for those that nohup(1) ignores."""
+    """Let these signals raise KeyboardInterrupt(number), except those that nohup(1) ignores."""
     raise_again(KeyboardInterrupt)
     for number in ENDING:
         if number != _SIGINT and _signal.getsignal(number) == _signal.SIG_DFL:

@@ -67,7 +67,7 @@ System calls, through ctypes, once, in kernel/.
 An appendix, which a reader may skip: keeping/, state.json and the like. Its own list says what is
 where.
 
-From config.json on, the core is the start of a container whole, but for these, which extras and
+From config.json on, the core is the whole start of a container, except these, which extras and
 rings name (gpu/inject: stages/s5_inject). `run --gpus 0 IMAGE` as it stands needs no more. What
 comes before, an image and its config.json, is no part of a start.
 

@@ -6,9 +6,9 @@ config.json has is imported: after pivot_root every file is the container's, and
 imported any more. The class, called with the container, checks the property and returns an
 :class:`minirun.core.container.Extra`, whose methods the stages call at their points.
 
-A property is a path of names. Of a list, one member that has it is enough: with one namespace of
-type user a config.json has linux.namespaces.type=user. A name that begins with -- is a flag of the
-caller, or (--host-mounts) what :func:`prepare` sees that config.json lacks.
+A property is a path of names: linux.seccomp, or linux.namespaces.type=user, which a config.json has
+if one member of the list linux.namespaces has this type. A name that begins with -- is a flag of
+the caller, such as --no-pivot; --host-mounts stands for a config.json without a mount namespace.
 """
 
 from __future__ import annotations

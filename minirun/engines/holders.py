@@ -104,7 +104,7 @@ def hosts(store: str) -> list[HostGpus]:
 
 
 def holders(settings: Settings, but: str = "") -> list[Holder]:
-    """Return the rows of all containers that run, but for the one whose directory is `but`.
+    """Return the rows of all containers that run, except the one whose directory is `but`.
 
     Raises GPUError, OSError.
     """
@@ -135,7 +135,7 @@ def _unrecorded(settings: Settings, name: str) -> tuple[str, frozenset[Numbers]]
             there = {node.numbers for node in nodes(container) if set(node.access) & set("rw")}
             return container.record.created, frozenset(there - recorded(container))
     except (MinirunError, OSError, LookupError, TypeError, ValueError):
-        pass  # another runtime's, damaged, or gone meanwhile
+        pass  # another runtime's, damaged, or gone by now
     return "", frozenset()
 
 

@@ -31,7 +31,7 @@ MARKS = (
 """What lies in such a place: of podman and CRI-O, containerd, docker, buildkit; in the directories
 of an image and of a layer of minirun's; in a state root of minirun's."""
 _OVERFLOW = 65534
-"""Whom a file belongs to that is of no user of this user namespace: user_namespaces(7)."""
+"""Owner of files whose uid is not mapped in this user namespace: user_namespaces(7)."""
 _HINT = "a folder of root's, such as /run/nvidia/driver, that no other user may write to"
 
 

@@ -1,6 +1,6 @@
 """The local store, as `run` sees it: from a reference to the layers of its root filesystem.
 
-    STORE/images/                0700: a set-user-id program of an image is no business of the host
+    STORE/images/                0700: no setuid program of an image may be run by users of the host
         ubuntu/                  the directory of ubuntu:latest; debian:12 lies in debian@12
             image.json           what it is, where it comes from, how it is started
             layers/0/ …          the layers of an image that was made here, lowest first

@@ -1,8 +1,8 @@
 """A snapshot: what a container is made of at one moment, read from outside, from the kernel.
 
-Taken while the run is held at a gate, so nothing moves meanwhile. It goes into the log as an event,
-and every view of a recording can show it later. No real runtime has anything like it: runc can be
-stopped only from a debugger.
+Taken while the run is held at a gate, so nothing changes while it is taken. It goes into the log as
+an event, and every view of a recording can show it later. No real runtime has anything like it:
+runc can be stopped only from a debugger.
 """
 
 import os
@@ -66,7 +66,7 @@ def take(container: Container, at: str, pids: dict[str, int]) -> Snapshot:
     """Return the snapshot of `container` at the boundary `at`.
 
     `pids` maps who → pid on the host; "init" is the one whose view counts. What is not there
-    yet, or any more, is empty. Never raises for what has gone meanwhile.
+    yet, or any more, is empty. Never raises for what has just gone.
     """
     init, rootfs = pids.get("init", 0), container.config.rootfs
     try:

@@ -47,7 +47,7 @@ MAX_SIZE = 1 << 20
 
 
 class User(Record):
-    """Whom the container's process runs as."""
+    """The user that the container's process runs as."""
 
     uid: int
     gid: int

@@ -41,7 +41,7 @@ def collect(settings: Settings, container_id: str, *, dry: bool) -> str:
     except StateError:
         if os.path.lexists(directory):
             raise
-        return ""  # another command has finished it meanwhile
+        return ""  # another command has just finished it
     return reason
 
 

@@ -16,7 +16,7 @@ with lazy:
 
 
 def records(root: str) -> list[ContainerRecord]:
-    """Return the record of every container, without those that vanish meanwhile.
+    """Return the record of every container, without those that vanish while it reads.
 
     One that cannot be read is named on standard error; in the list it has the status "damaged".
     """
@@ -51,7 +51,7 @@ def _damaged(directory: str) -> ContainerRecord:
 def owner(directory: str) -> str:
     """Return who made the container, by name; by number (#1000) if there is no name, as runc does.
 
-    Empty if the container has gone meanwhile.
+    Empty if the container has just gone.
     """
     try:
         uid = os.stat(directory).st_uid

@@ -91,7 +91,7 @@ def relay(ours: socket, pidfd: int, main: int) -> None:
         lines = ours.recv(_LONGEST).split(b"\n")
         ready = [line for line in lines if line.startswith(b"READY=")]
         if ready:
-            _tell(ready[0], main)
+            _send_ready(ready[0], main)
             return
 
 
@@ -119,8 +119,9 @@ def relay_aside(ours: socket, pidfd: int, main: int) -> Callable[[], None]:
     return lambda: thread.join(_PATIENCE / 1000)
 
 
-def _tell(ready: bytes, main: int) -> None:
-    """Tell the manager, and wait until it has read it: it asks which process was the sender.
+def _send_ready(ready: bytes, main: int) -> None:
+    """Send READY to the manager, and wait until it has read it: it asks which process was the
+    sender.
 
     sd_notify_barrier(3): it closes the pipe. Raises OSError.
     """

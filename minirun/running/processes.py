@@ -1,4 +1,4 @@
-"""A container's processes as `minirun ps ID` shows them: ps(1)'s own table, and of its rows theirs.
+"""A container's processes as `minirun ps ID` shows them: ps(1)'s rows for them.
 
 Without a ps on this machine the table is made from /proc, and takes no options.
 """

@@ -2,8 +2,8 @@
 
 A container needs its layers from its first record on until it is deleted: one that has ended and
 is kept can be looked into. If a record cannot be read, what it names is not known: then all stays.
-Containers begin and end meanwhile (core/directories). So what has no name yet is read before those
-that have one are listed: it may become one of them, and none is missed.
+Containers begin and end while this runs (core/directories). So what has no name yet is read before
+those that have one are listed: it may become one of them, and none is missed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def find(settings: Settings) -> InUse:
 def _without_a_name(directory: str) -> ContainerRecord | None:
     """Return the record in a directory of ROOT/.new; None if there is none, yet or any more.
 
-    It is whole if it is there, but for a loss of power: then its container is no more. Raises
+    If it is there it is whole, except after a loss of power: then its container is no more. Raises
     OSError.
     """
     try:

@@ -34,7 +34,7 @@ class SupervisorOptions(Record):
     begin: Callable[[Container], None] | None = None
     """Called before stage 1, as soon as the log is open; its error ends the container."""
     earlier: bytes = b""
-    """Events of before the container, as lines for its log: those of a pull."""
+    """Log lines written before the container existed: those of a pull."""
 
 
 def run(

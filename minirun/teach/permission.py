@@ -17,7 +17,7 @@ _IN_A_CONTAINER = "in a container: --cap-add SYS_PTRACE, and a seccomp profile t
 def check(pid: int) -> None:
     """Raise MinirunError, with what would help, if a process that runs may not be followed."""
     try:
-        os.readlink(f"/proc/{pid}/exe")  # asks for the same rights, but for yama's
+        os.readlink(f"/proc/{pid}/exe")  # asks for the same rights, except yama's
     except FileNotFoundError:
         return  # it has ended
     except OSError:

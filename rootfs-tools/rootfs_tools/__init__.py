@@ -5,7 +5,7 @@ minirun reaches the workshop through two tables, of commands (minirun.cli) and o
 (minirun.image.workshop); `minirun run` of an image that is here loads nothing of it.
 
     grammar         whether an image reference is spelt right
-    registry/       images over the network: whom to ask, how, with whose credentials
+    registry/       images over the network: which host is asked, how, with which credentials
     archives/       images on the disk: OCI layouts, docker's archives
     recipe/         images that are made of packages and files: rootfs-tools/recipes
     dockerfile/     a Dockerfile as text: what its instructions mean

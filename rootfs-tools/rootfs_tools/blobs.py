@@ -130,7 +130,7 @@ class Blobs:
             try:
                 lock(fd, fcntl.LOCK_EX, f"another command that fetches {digest[:19]}")
                 if not _is_at(fd, self._partial_path(digest)):
-                    continue  # renamed or swept away meanwhile
+                    continue  # just renamed or swept away
                 if not self.has(digest):
                     yield fd
                     return

@@ -52,7 +52,7 @@ def _hidden(root: Root, path: str, lower: Lower) -> list[str]:
     try:
         fd = root.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
-        return []  # gone meanwhile
+        return []  # it has just gone
     try:
         if not any(os.getxattr(fd, name) == b"y" for name in _OPAQUE if name in os.listxattr(fd)):
             return []

@@ -146,7 +146,7 @@ class Layers:
         """Remove the layers that are not in `kept`, and what dead makers left; return the paths.
 
         `in_use` returns those that containers have. It is asked again when the layers are hidden: a
-        container that has begun meanwhile gets its own back, a later one finds none. The caller
+        container that has just begun gets its own back, a later one finds none. The caller
         must see to it that no layer is being made at the same time.
         """
         removed = []

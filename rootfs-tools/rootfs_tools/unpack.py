@@ -261,7 +261,7 @@ def _finish(fd: int, member: Member, body: Body | None = None, *, clear: bool = 
 
 
 def clear_attributes(file: int | str, kept: Collection[str]) -> None:
-    """Remove attributes that an archive could give, but for those in `kept`. Raises OSError."""
+    """Remove attributes that an archive could give, except those in `kept`. Raises OSError."""
     for name in os.listxattr(file, follow_symlinks=isinstance(file, int)):
         if name.startswith(("user.", *_LATE)) and name not in kept:
             os.removexattr(file, name, follow_symlinks=isinstance(file, int))
@@ -359,7 +359,7 @@ def _date_directory(root: Root, path: str, mtime: int) -> None:
 def close_directories(tree: str, modes: Mapping[str, int]) -> None:
     """Give the directories of an unpacked tree the modes that they were not given before.
 
-    One that has become another meanwhile keeps its mode. Raises OSError.
+    One that another has replaced keeps its mode. Raises OSError.
     """
     with closing(Root.at(tree)) as root:
         for path in sorted(modes, reverse=True):  # what lies in a directory is closed before it

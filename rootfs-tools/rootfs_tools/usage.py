@@ -2,7 +2,7 @@
 
 It is counted in blocks, as du(1) counts, so the holes of sparse files take nothing, and what images
 share counts once. Directories are entered by their descriptors: a container may change its files
-meanwhile, and a link of it leads nowhere.
+at any time, and a link of it leads nowhere.
 """
 
 import os
@@ -64,7 +64,7 @@ def containers(directories: Mapping[str, bool]) -> UsageRow:
         try:
             parts = [f"{path}/{name}" for name in os.listdir(path) if name not in _MOUNTED]
         except FileNotFoundError:
-            continue  # the container has been deleted meanwhile
+            continue  # the container has just been deleted
         sizes[path] = sum(map(on_disk, parts))
     return _row("Containers", sizes, [path for path, alive in directories.items() if alive])
 
@@ -97,7 +97,7 @@ def on_disk(path: str) -> int:
 
 
 def _sizes(folder: str) -> dict[str, int]:
-    """Return the size of each thing in a folder, but for locks and drafts."""
+    """Return the size of each thing in a folder, except locks and drafts."""
     try:
         names = [name for name in os.listdir(folder) if not name.startswith(".")]
     except FileNotFoundError:

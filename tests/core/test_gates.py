@@ -99,7 +99,7 @@ def read_events(path: Path) -> list[dict[str, Any]]:
 
 
 def test_a_run_is_held_at_every_boundary(minirun: Program) -> None:
-    """Whoever opens the gates one by one sees every boundary, in order."""
+    """A program that opens the gates one by one sees every boundary, in order."""
     env = os.environ | {"MINIRUN_GATES": ",".join(gates.BOUNDARIES)}
     run = minirun.start("run", "--name", NAME, "--rm", "busybox", "echo", "through", env=env)
     directory = minirun.root / NAME

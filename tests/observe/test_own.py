@@ -106,7 +106,8 @@ def _unsent(events: list[Event], calls: list[strace.Call]) -> Counter[tuple[str,
 
 
 def _messages(events: list[Event]) -> Counter[tuple[str, object, str]]:
-    """Who said what to whom. That `start` opens the FIFO at the end is none in the log."""
+    """Return each message with its sender and receiver. That `start` opens the FIFO at the end is
+    none in the log."""
     said = [event for event in events if event.kind == "message"]
     named = [(event.actor, event.args["to"], event.name) for event in said if event.name.isupper()]
     words = {"READY", "YOUR_TURN", "RUN_HOOKS", "HOOKS_DONE", "WAITING", "ERROR"}

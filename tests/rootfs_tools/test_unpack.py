@@ -46,7 +46,8 @@ def archive(*entries: Entry, form: int = tarfile.PAX_FORMAT) -> io.BytesIO:
 
 
 class Jail:
-    """A directory with `tree`, `host` and `proc`: the root directory of whoever unpacks."""
+    """A directory with `tree`, `host` and `proc`: the root directory of the process that
+    unpacks."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

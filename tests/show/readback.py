@@ -1,4 +1,4 @@
-"""Views, read back: which arrows are drawn, from whom to whom, when, and what stands where.
+"""Views, read back: which arrows are drawn, from which lane to which, when, and what stands where.
 
 Of lines on a terminal, of the still picture (SVG), and of the page in a browser: as a file, live,
 and in a notebook.

@@ -295,7 +295,7 @@ def test_an_id_mapped_source_is_opened_before_the_first_mount(bundle: Bundle, ho
 def test_a_source_below_a_directory_of_roots_alone(
     bundle: Bundle, host: Path, words: tuple[str, ...]
 ) -> None:
-    """The container's root is another user of the host, whom it does not let through."""
+    """The container's root is another user of the host, which it does not let through."""
     maps = [{"containerID": 0, "hostID": 100000, "size": 65536}]
     bundle.let_others_in()
     (bundle.rootfs / "mnt").mkdir()

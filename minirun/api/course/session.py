@@ -89,10 +89,10 @@ class Session:
         except KeyboardInterrupt:
             self._interrupt()
             raise
-        said = self._said()
+        said = self._output()
         return said, int(status) if status else self._shell.wait()
 
-    def _said(self) -> str:
+    def _output(self) -> str:
         with contextlib.suppress(FileNotFoundError):
             return (self._folder / "said").read_text(encoding="utf-8", errors="replace")
         return ""

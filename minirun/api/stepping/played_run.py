@@ -76,7 +76,7 @@ class PlayedRun:
             )  # fmt: skip
 
     def _place(self, event: Event) -> str:
-        return event_row.place(_boundary(event), event.stage, event_row.told(event))
+        return event_row.place(_boundary(event), event.stage, event_row.in_words(event))
 
     def _found(self, words: str) -> int:
         """Return the place of the next event that is meant. Raises UsageError."""

@@ -161,14 +161,14 @@ class Bus:
 
     def _call(
         self,
-        whom: jeepney.DBusAddress,
+        address: jeepney.DBusAddress,
         method: str,
         signature: str = "",
         body: tuple[Any, ...] = (),
     ) -> tuple[Any, ...]:
         """Send a call, and return the body of its reply. Raises Refused, MinirunError."""
         self._serial += 1
-        message = jeepney.new_method_call(whom, method, signature or None, body)
+        message = jeepney.new_method_call(address, method, signature or None, body)
         deadline = time.monotonic() + _SECONDS
         try:
             self._socket.sendall(message.serialise(self._serial))

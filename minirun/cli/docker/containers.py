@@ -206,7 +206,7 @@ def main_events(args: list[str], settings: Settings) -> int:
 def _follow(root: str) -> NoReturn:
     """Print every line that is written to a container's log from now on.
 
-    A log is held open, so the end of a container that is deleted meanwhile is shown too.
+    A log is held open, so the end of a container that is deleted while it is read is shown too.
     """
     logs: dict[str, int] = {}
     first = True

@@ -1,4 +1,4 @@
-"""--user and --security-opt of `run`: whom its command runs as, and with which rights."""
+"""--user and --security-opt of `run`: the user of its command, and its rights."""
 
 from __future__ import annotations
 

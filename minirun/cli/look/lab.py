@@ -92,7 +92,7 @@ def main_start(args: list[str], settings: Settings) -> int:
     believed = flags.predict or _ask(words["ask"].format(count=len(lab.choices)))
     if believed in numbers:
         believed = list(lab.choices)[int(believed) - 1]
-    found = checks.look(folder)
+    found = checks.run_check(folder)
     show(["", words["happened"], *_wrapped(_seen(lab, found, words), "  ")])
     if believed in lab.choices:
         word = words["right" if believed == found else "wrong"]
@@ -111,7 +111,7 @@ def main_check(args: list[str], settings: Settings) -> int:
     """Start it anew and say whether it is mended: 0, else 1."""
     lab, words = _of(LabNamed(args), settings)
     folder = _started(lab, settings)
-    found = checks.look(folder)
+    found = checks.run_check(folder)
     if found == SOLVED:
         return show([words["solved"], *_wrapped(lab.why)])
     show([words["not_yet"].format(finding=found), *_wrapped(_seen(lab, found, words), "  ")])
@@ -124,7 +124,7 @@ def main_check(args: list[str], settings: Settings) -> int:
 def main_hint(args: list[str], settings: Settings) -> int:
     """Give a hint, by how it fails now."""
     lab, words = _of(LabNamed(args, "lab hint"), settings)
-    found = checks.look(_started(lab, settings))
+    found = checks.run_check(_started(lab, settings))
     if found == SOLVED:
         return show([words["solved"]])
     about = lab.findings.get(found)
@@ -161,7 +161,7 @@ def main_solution(args: list[str], settings: Settings) -> int:
 
 
 def _of(flags: Flags, settings: Settings) -> tuple[LabTexts, dict[str, str]]:
-    """Return the lab that is named, and the words, in the user's language; root alone goes on."""
+    """Return the named lab and its texts, in the user's language. Raises UsageError unless root."""
     _as_root()
     tongue = language.choose(settings.lang)
     return labs.find(_name(flags), tongue), labs.words(tongue)

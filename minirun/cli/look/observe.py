@@ -76,9 +76,11 @@ def _setuid(events: list[Event]) -> str:
 
 def _show(found: Recording, level: str, settings: Settings) -> None:
     """Show a start on standard error, which is not the container's output; and why it failed."""
-    _tell(f"\n{played.title(found)}\n")
+    _print_error(f"\n{played.title(found)}\n")
     style = "summary" if level == "summary" else "lanes"
-    played.draw(found, style, level, None, _tell, lambda event: event.name != inference.FAILED_BY)
+    played.draw(
+        found, style, level, None, _print_error, lambda event: event.name != inference.FAILED_BY
+    )
     hidden = [event.actor for event in found.events if event.name == inference.UNREADABLE]
     if hidden:
         warn(f"strace could not read what {' and '.join(hidden)} said: observe as root")
@@ -101,10 +103,10 @@ def _explain(call: str, report: str, settings: Settings) -> None:
         about = knowledge.errno(failed[2], failed[1], tongue)
         found = [about] if about else found
     for topic in found:
-        _tell("".join(f"{line}\n" for line in explained.page(topic, paint.width(2), tongue)))
+        _print_error("".join(f"{line}\n" for line in explained.page(topic, paint.width(2), tongue)))
 
 
-def _tell(text: str) -> None:
+def _print_error(text: str) -> None:
     os.write(2, text.encode(errors="replace"))
 
 

@@ -107,7 +107,7 @@ def _resources_of_file(path: str) -> dict[str, Any]:
 
 
 def _set(value: Any) -> Any:
-    """Leave out members that are empty or, but for cpu.idle and burst, 0: they stay as they are."""
+    """Leave out members that are empty or, except cpu.idle and burst, 0: they stay as they are."""
     if not isinstance(value, dict):
         return value
     return {name: v for name, v in value.items() if v or name in ("idle", "burst")}

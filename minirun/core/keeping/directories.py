@@ -55,7 +55,7 @@ def remove(root: str, container_id: str, clear: Callable[[int], None] | None = N
 
     Several processes may call this at once: the first one works, the others wait for it. `clear`
     gets a descriptor of the directory and removes what is in it, except the record. A mount
-    below it is not entered, and another directory that takes its name meanwhile is not touched.
+    below it is not entered, and another directory that takes its name is not touched.
     Raises StateError if the directory is not minirun's, OSError.
     """
     directory = f"{root}/{container_id}"

@@ -86,7 +86,7 @@ def execute(
         try:
             os.write(status_fd, target.encode(errors="surrogateescape") + b"\0")
         except BrokenPipeError:
-            pass  # `start` was killed meanwhile: the command runs all the same
+            pass  # `start` was killed: the command runs all the same
         for fd in range(3, status_fd):
             os.set_inheritable(fd, True)
         os.execve(memfd, [target, *args], env)

@@ -103,7 +103,7 @@ def _usual(container: Container, options: CriuOptions) -> list[str]:
 
 
 def common(options: CriuOptions, log: str) -> list[str]:
-    """Return what dump and restore are told alike: where the files are, what goes to the log."""
+    """Return the options that dump and restore share: the files' place, what is logged."""
     places = ["--images-dir", options.images, "--work-dir", options.work, "--log-file", log, "-v4"]
     return [*places, *options.words]
 

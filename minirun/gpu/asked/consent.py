@@ -6,7 +6,7 @@ takes the user's word alone:
 
     --gpus 0,1                          the user's word
     -e NVIDIA_VISIBLE_DEVICES=0,1       the user's word as well: the variable's own rules hold
-    the image's environment             nobody's word: no GPU, and one line that says how to get it
+    the image's environment             not the user: no GPU, and one line that says how to get it
 
 As a hook under another engine, and with create --bundle, the environment is what config.json says
 it is, and the real stack's rule holds (minirun.gpu.nvidia.hook.environment).

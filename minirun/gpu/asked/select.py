@@ -1,7 +1,7 @@
 """Which GPUs: what --gpus says, and which of the host's that means.
 
     --gpus all | none | 0,1 | GPU-uuid | MIG-uuid | 3:0 | device=0,1 | count=2
-    0,exclusive   count=1,exclusive     nobody else has them, and nobody else gets them meanwhile
+    0,exclusive   count=1,exclusive     no other container has them, or gets them
     docker's own spelling too: '"device=0,1"', 'device=0,"capabilities=compute,utility"', count=all
 
 **A bare number is an index**: --gpus 3 is the GPU with index 3, where docker would give any three.

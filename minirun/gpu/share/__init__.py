@@ -4,8 +4,9 @@
     ROOT/.gpus                  locked (flock(2)) from the look at the table to the new row
 
 The driver lets any number of processes use a GPU, one after the other in time slices, and NVIDIA's
-container stack keeps no books: whoever asks gets it. Kubernetes keeps them in its device plugin, so
-that a GPU has one container. Here it is the user who says so, with `--gpus 0,exclusive`.
+container stack keeps no books: each container that asks gets it. Kubernetes keeps them in its
+device plugin, so that a GPU has one container. Here it is the user who says so, with `--gpus
+0,exclusive`.
 
 A row counts as long as its container runs; no process has to remove it, so a crash leaves no claim
 behind. A GPU that `count=N` has chosen is reserved by the process that chose it, until stage 5 puts

@@ -38,7 +38,7 @@ def make(root: str, text: str, path: str) -> None:
     try:
         _fill(temporary, spec)
         os.rename(temporary, root)
-    except OSError:  # ENOTEMPTY or EEXIST: somebody else was quicker
+    except OSError:  # ENOTEMPTY or EEXIST: another process was quicker
         if not os.path.exists(f"{root}/inventory.json"):
             raise
     finally:
@@ -122,7 +122,7 @@ def _write(root: str, path: str, data: bytes, mode: int = 0o644) -> None:
 
 
 def _inventory(spec: SimulatedSpec, all_gpus: tuple[Gpu, ...], folder: str, folder32: str) -> str:
-    """Return inventory.json: a minirun.gpu.inventory.Inventory, but for its root."""
+    """Return inventory.json: a minirun.gpu.inventory.Inventory, except its root."""
     wide, narrow = files.libraries(spec.driver, True), files.libraries(spec.driver, False)
     majors = {"nvidia": catalog.NVIDIA, "nvidia-uvm": UVM_MAJOR}
     firmware = catalog.firmware_folder(spec.driver)

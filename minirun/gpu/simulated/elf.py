@@ -1,7 +1,7 @@
 """A shared object of 700 bytes, with nothing in it but its name.
 
 nvidia-container-cli, ldconfig and the dynamic loader look at a library's ELF header, its class and
-its DT_SONAME; none of them looks at code before somebody calls it. So a stand-in for libcuda.so
+its DT_SONAME; none of them looks at code before it is called. So a stand-in for libcuda.so
 needs a header, two program headers, a dynamic section and a string table: elf(5), and the System V
 ABI's "Dynamic Section". The loader would even load it, and tell a program that looks for cuInit
 that there is no such symbol.

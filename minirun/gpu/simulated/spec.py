@@ -3,7 +3,7 @@
 The specification comes from the environment variable MINIRUN_SIM, else from the file
 `<store>/drivers/simulated.json` (an object with the same keys), else it is the host of the facts
 sheet: 4 × A100, driver 550.163.01, CUDA 12.4. It is parsed strictly: a typing error must not give
-a host that nobody asked for.
+a host that was not asked for.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def present_vendors(root: str = "") -> list[str]:
 
 
 def vendor_of_kind(kind: str) -> str:
-    """Return the vendor of a CDI kind; "" for one of somebody else."""
+    """Return the vendor of a CDI kind; "" if it is none of these."""
     return next((vendor for vendor, own in KINDS.items() if own == kind), "")
 
 

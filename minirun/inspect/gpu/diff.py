@@ -29,7 +29,7 @@ class ModeResult(Record):
     mounts: dict[str, str]
     """Path on the host → path in the container, of files outside of /proc."""
     links: dict[str, str]
-    """Path → target, but for the SONAME links that ldconfig makes."""
+    """Path → target, except the SONAME links that ldconfig makes."""
     hooks: tuple[str, ...]
     proc: tuple[str, ...]
     """What the container sees of /proc/driver/nvidia."""

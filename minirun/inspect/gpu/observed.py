@@ -24,7 +24,7 @@ _CAP_DAC_OVERRIDE = 1
 
 
 class ContainerUser(Record):
-    """As whom the container's command opens files, in ids of the host."""
+    """The user as which the container's command opens files, in ids of the host."""
 
     uid: int
     groups: frozenset[int]
@@ -89,7 +89,7 @@ def observe(pid: int, edits: Edits, rules: list[DeviceRule] | None) -> ObservedG
 
 
 def _user_of(pid: int) -> ContainerUser:
-    """Return as whom a process opens files: proc_pid_status(5). Raises OSError."""
+    """Return the user as which a process opens files: proc_pid_status(5). Raises OSError."""
     with open(f"/proc/{pid}/status", errors="replace") as file:
         rows = dict(line.split(":", 1) for line in file)
     groups = frozenset(map(int, (*rows["Groups"].split(), rows["Gid"].split()[3])))

@@ -30,7 +30,7 @@ class CallerChannel(Channel):
         return line
 
     def read_rest(self) -> bytes:
-        """Return all that the other side still sends until it closes its end, but for events."""
+        """Return all that the other side still sends until it closes its end, except events."""
         rest = super().read_rest()
         while rest.startswith(_EVENT):
             line, _, rest = rest.partition(b"\n")

@@ -259,7 +259,7 @@ def _command(
 
 
 def _has_ended(container: Container, error: OSError) -> bool:
-    """Return True if `error` came up because the container has ended meanwhile.
+    """Return True if `error` came up because the container has just ended.
 
     Then setns says ESRCH, the file of a cgroup ENODEV, and clone ENOMEM as soon as process 1 of the
     pid namespace begins to exit: pid_namespaces(7).

@@ -3,7 +3,7 @@
 The container's processes see the new process from its first moment, and CAP_SYS_PTRACE lets them
 use its privileges. So its parent, which they do not see, sets all that a child inherits: groups,
 user, capabilities, working directory, and the filter of system calls. The rest, in the child, needs
-no privilege, but for two things that few containers have: a filter that refuses the last steps,
+no privilege, except for two things that few containers have: a filter that refuses the last steps,
 if it is installed without no_new_privs, needs CAP_SYS_ADMIN; a real-time policy, which a fork may
 not inherit, needs CAP_SYS_NICE.
 """

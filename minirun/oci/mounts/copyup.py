@@ -89,13 +89,13 @@ def copy_data(old: int, new: int, size: int) -> None:
         end = os.lseek(old, at, os.SEEK_HOLE)
         while at < end and (chunk := os.pread(old, min(end - at, 1 << 20), at)):
             at += os.pwrite(new, chunk, at)
-        at = max(at, end)  # the file became shorter meanwhile
+        at = max(at, end)  # the file became shorter while it was copied
 
 
 def make_like(fd: int, old: int) -> None:
     """Give `fd` the owner, mode, times and attributes of `old`, an O_PATH descriptor or another.
 
-    An attribute that the file system does not take (user.* on a tmpfs of before Linux 6.6) is left
+    An attribute that the file system does not take (user.* on tmpfs before Linux 6.6) is left
     out.
     """
     info = os.fstat(old)

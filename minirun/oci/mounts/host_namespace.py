@@ -1,4 +1,4 @@
-"""A container without a mount namespace of its own: it sees the host's mounts, and the host its.
+"""A container without a mount namespace of its own: it sees the host's mounts; the host sees its.
 
 pivot_root(2) would move the host's own root, so chroot(2) leads into the container's: a process
 that may chroot can leave it. What is mounted for the container is mounted on the host, and stays

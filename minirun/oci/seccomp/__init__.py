@@ -1,8 +1,9 @@
 """linux.seccomp, profiles of system calls: compiled beside init, installed in stage 7.
 
 Compiling takes libseccomp about 10 ms, as long as init takes for its root filesystem, so the
-runtime does it meanwhile. The program waits in memory that both have open (memfd_create(2)), and in
-seccomp.json in the container's directory: `exec` installs the same one, and does not compile again.
+runtime does it at the same time. The program waits in memory that both have open (memfd_create(2)),
+and in seccomp.json in the container's directory: `exec` installs the same one, and does not compile
+again.
 
 Without noNewPrivileges the kernel wants CAP_SYS_ADMIN of who installs a filter, so it comes before
 the container's user; with it, as late as can be, so that init's own calls hardly meet the filter.

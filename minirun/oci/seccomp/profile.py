@@ -79,7 +79,7 @@ class Filter(Record):
     bpf: bytes
     flags: int
     allowed: int
-    """How many of this machine's calls a rule lets through, be it with some arguments only."""
+    """How many of this machine's calls a rule allows, even if only for some arguments."""
     name: str
     """Where the profile comes from."""
     listener: Listener | None = None

@@ -106,7 +106,7 @@ class Reader:
         return [event for line in lines if (event := self._event(line))]
 
     def end(self) -> list[Event]:
-        """Return the event of the last line if it is whole but for its newline."""
+        """Return the event of the last line if it lacks only its newline."""
         before, last = self.unreadable, self._event(self.rest)
         self.rest, self.unreadable = b"", before
         return [last] if last else []

@@ -59,9 +59,9 @@ class Narrator:
 
         Times and durations leave out the time at gates.
         """
-        return [row for row, _ in self.told(event)]
+        return [row for row, _ in self.rows_with_events(event)]
 
-    def told(self, event: Event) -> list[tuple[event_row.Row, tuple[Event, ...]]]:
+    def rows_with_events(self, event: Event) -> list[tuple[event_row.Row, tuple[Event, ...]]]:
         """Return the same rows, each with the events that it stands for."""
         self.waits.take(event)
         event, before = self.waits.without(event), self.clock.latest

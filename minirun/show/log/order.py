@@ -90,7 +90,7 @@ class Waits:
 
     The process at a gate does nothing else. So it waits until the stepper says that the gate is
     open, or, with gates that another program opens, until it begins its next act; or until another
-    process is at the next gate, or the runtime gives the start up. What others do meanwhile (the
+    process is at the next gate, or the runtime gives the start up. What others do in this time (the
     stepper's snapshot) takes no time of the start.
     """
 

@@ -33,7 +33,7 @@ _OWN = "minirun"
 """Stands for the engine where a container was made by `run IMAGE`."""
 _LAST_STAGE = 7
 _WIDEST = 18
-"""Columns of a cell, but for the last one, in a table that is wider than the terminal."""
+"""Columns of a cell, except the last one, in a table that is wider than the terminal."""
 
 
 def _image(overlay: str) -> str:

@@ -91,11 +91,11 @@ class Summary:
             return (
                 _count(hooks, ("prestart hook", "prestart hooks")) if hooks else "no prestart hook"
             )
-        told = [self._told(stage, each) for each in _TOLD.get(stage, ())]
+        told = [self._part(stage, each) for each in _TOLD.get(stage, ())]
         line = ", ".join(filter(None, told)) or event_row.STAGES[stage]
         return self._gpus() + line if stage == 5 else line
 
-    def _told(self, stage: int, what: str) -> str:
+    def _part(self, stage: int, what: str) -> str:
         if number := self.counts.get((stage, what)):
             return _count(number, _WORDS.get(what, milestones.HEADS[what]))
         return self.facts.get((stage, what), "")

@@ -34,7 +34,7 @@ function around(item) {
 const baseline = (label) => label.top + (label.lane ? 12 : 20) + label.row * ROW;  // below the heads of arrows
 const passes = (item, label) => item !== label.item && item.upper <= label.lane && label.lane < item.lower;
 
-/** No other arrow with a name runs through a place, or ends it closely; nor, but for the first lane, is a head there. */
+/** No other arrow with a name runs through a place, or ends it closely; nor, except in the first lane, is a head there. */
 function isFree(label, arrows) {
   const left = label.follows ? label.left : label.left - NEAR, right = label.follows ? label.right + NEAR : label.right;
   const stops = (item) => item.label || (label.lane > 0 && item.upper === label.lane && item.lane === item.lower);

@@ -145,7 +145,7 @@ def _milestones(recording: Recording) -> list[dict[str, Any]]:
     narrator, found = Narrator("stages", recording.init), []
     numbers = {id(event): at for at, event in enumerate(recording.events)}
     for event in recording.events:
-        for row, own in narrator.told(event):
+        for row, own in narrator.rows_with_events(event):
             if not _is_presented(row, event):
                 continue
             what = f"{event.name}: {row.why}" if event is recording.birth else row.what

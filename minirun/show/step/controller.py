@@ -80,7 +80,7 @@ class Controller:
             while waiting:
                 event = waiting.pop(0)
                 held = narrator.last_of(event.pid) if event.kind == "gate" else []
-                face.told(event, narrator.rows(event) + held)
+                face.show_event(event, narrator.rows(event) + held)
                 self.row = narrator.latest.get(event.pid)
                 self._see(event, face, read)
 

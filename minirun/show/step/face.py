@@ -43,7 +43,7 @@ class Stop(NamedTuple):
         name = str(self.gate.args.get("after", ""))
         if not self.last or self.last.name != name:
             return name
-        return event_row.told(self.last, room) if room else event_row.told(self.last)
+        return event_row.in_words(self.last, room) if room else event_row.in_words(self.last)
 
 
 class Output(NamedTuple):
@@ -60,14 +60,14 @@ class Output(NamedTuple):
 class Face(Protocol):
     """Shows what happens to the user, and asks how the run goes on."""
 
-    def told(self, event: Event, rows: list[Row]) -> None:
+    def show_event(self, event: Event, rows: list[Row]) -> None:
         """Show an event. `rows`: its lines, empty if the level of detail leaves it out."""
 
     def stopped(self, stop: Stop) -> None:
         """Show that the run is held. Keys are asked for after it."""
 
     def key(self) -> Key:
-        """Return what is to be done; wait for it. Raises RunEnded if the run ends meanwhile.
+        """Return what is to be done; wait for it. Raises RunEnded if the run ends first.
 
         The controller carries out next, continue, until PATTERN and quit; every other key comes
         back in `answer`.

@@ -62,7 +62,7 @@ class Chooser(Protocol):
     """Where the keys of a stepped run come from."""
 
     def next(self) -> Key:
-        """Wait for a key. Raises RunEnded if the run ends meanwhile."""
+        """Wait for a key. Raises RunEnded if the run ends first."""
 
 
 class TerminalKeys(NamedTuple):
@@ -72,7 +72,7 @@ class TerminalKeys(NamedTuple):
     runtime_pipe: int
 
     def next(self) -> Key:
-        """Wait for a key that means something. Raises RunEnded if the run ends meanwhile."""
+        """Wait for a key that means something. Raises RunEnded if the run ends first."""
         before = termios.tcgetattr(self.fd)
         tty.setcbreak(self.fd, termios.TCSANOW)
         try:
@@ -96,7 +96,7 @@ class Script:
         passed: Callable[[str], bool], keyboard: bool, rehearsed: bool = False,
     ) -> None:  # fmt: skip
         """`waiter` waits some seconds (None: without an end) for a key, and says "paused" or "wait"
-        meanwhile. `passed`: if the run has come to a boundary. `keyboard`: there is a presenter.
+        as long. `passed`: if the run has come to a boundary. `keyboard`: there is a presenter.
         `rehearsed`: waits are left out."""
         self.keys = keys
         self.at = 0
@@ -106,7 +106,7 @@ class Script:
         self.rehearsed = rehearsed
 
     def next(self) -> Key:
-        """Return the next key, after its pauses. Raises RunEnded if the run ends meanwhile."""
+        """Return the next key, after its pauses. Raises RunEnded if the run ends first."""
         while self.at < len(self.keys):
             key = self.keys[self.at]
             self.at += 1

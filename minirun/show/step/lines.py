@@ -31,7 +31,7 @@ class Lines:
         self.back = 0
         """How many stops one has gone back."""
 
-    def told(self, event: Event, rows: list[event_row.Row]) -> None:
+    def show_event(self, event: Event, rows: list[event_row.Row]) -> None:
         """Show an event."""
         if rows and self.show:
             self._write(self.painted(rows))

@@ -41,7 +41,7 @@ class Piped:
         self.rest = b""
         self.over = False
 
-    def told(self, event: Event, rows: list[event_row.Row]) -> None:
+    def show_event(self, event: Event, rows: list[event_row.Row]) -> None:
         """Pass an event on."""
         self._write(event=event.fields())
 

@@ -72,7 +72,7 @@ class Screen:
             drawn = frame.lines(self.view, width, height)
         self.terminal.draw(drawn[:height])
 
-    def told(self, event: Event, rows: list[event_row.Row]) -> None:
+    def show_event(self, event: Event, rows: list[event_row.Row]) -> None:
         """Show an event."""
         if self.over:
             return
@@ -93,7 +93,7 @@ class Screen:
     def stopped(self, stop: Stop) -> None:
         """Show where the run is held. The event that it is held after is the last one.
 
-        Another process may have gone on meanwhile: init, after clone3.
+        Another process may have gone on: init, after clone3.
         """
         if stop.row:
             if stop.row in self.rows:

@@ -103,8 +103,8 @@ _ARGUMENTS = {
 
 
 class Row(Record):
-    """An event, cut into columns. `kind` is the event's; `to`, whom it reaches: a message's
-    receiver, and init where it is born."""
+    """An event, cut into columns. `kind` is the event's; `to`, the actor that it reaches:
+    a message's receiver, and init where it is born."""
 
     kind: str
     time: str
@@ -159,7 +159,7 @@ def is_named(arrow: str) -> bool:
     return weight(arrow) != "dim"
 
 
-def told(event: Event, room: int = _ROOM) -> str:
+def in_words(event: Event, room: int = _ROOM) -> str:
     """Return an event with its arguments and what came of it, in at most `room` columns.
 
     "mknodat /dev/nvidia0 c 195:0: ok"

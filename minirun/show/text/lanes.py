@@ -9,9 +9,9 @@
 
 A message through a FIFO is an arrow from one lane to the other, and so is the birth of init. The
 hook and nvidia-container-cli are children of the runtime: guests in its lane, one step to the
-right. So is another command that works on the container meanwhile, `exec: execve /bin/sh`. Init
-has no lane before it is born, nor once it has become the container's command. What does not fit
-into the left lane runs over init's, which has nothing to say in this line.
+right. So is another command that works on the container at the same time, `exec: execve /bin/sh`.
+Init has no lane before it is born, nor once it has become the container's command. What does not
+fit into the left lane runs over init's, which has nothing to say in this line.
 
 Nothing here needs colours, and nothing Unicode: the same picture in ASCII has | + - < >.
 """
@@ -112,7 +112,7 @@ class Lanes:
         return [("lane", lead), *self._text(row, what, self.width - self.right - 2)]
 
     def _named(self, row: Row) -> str:
-        """Return what was done, and by whom if that is no actor of Figure 3."""
+        """Return what was done, and the actor if it is none of Figure 3."""
         return row.what if row.actor in ("runtime", *GUESTS) else f"{row.actor}: {row.what}"
 
     def _text(self, row: Row, what: str, room: int) -> Pieces:

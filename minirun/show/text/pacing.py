@@ -1,7 +1,7 @@
 """`run --pace SECONDS`: the run is held at each boundary of a stage, for slow eyes.
 
 It is held for real, at the gates of minirun.core.gates: what is half-built stays as it is, and
-another terminal can look into it meanwhile.
+another terminal can look into it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class WebFace:
                 self.asked = keys.Key(key, argument)
                 os.write(self.ring, b".")
 
-    def told(self, event: Event, rows: list[event_row.Row]) -> None:
+    def show_event(self, event: Event, rows: list[event_row.Row]) -> None:
         """Show an event."""
         self.board.add(event)
 

@@ -25,7 +25,7 @@ _GPU_0, _GPU_1, _GPU_7 = (195, 0), (195, 1), (195, 7)
 _CHOWN = 1 << 0  # capabilities(7)
 
 
-def look(folder: LabFolder) -> str:
+def run_check(folder: LabFolder) -> str:
     """Start what run.sh starts, and return what is found. Raises MinirunError, OSError."""
     check = CHECKS[folder.name]
     if folder.run(_LIMITS.get(folder.name, _LIMIT)) is None:
@@ -61,7 +61,7 @@ def zombie_init(lab: LabFolder) -> str:
     pid = facts.init_of(lab)
     if not pid:
         return "stopped"
-    if None in [facts.look(pid, f"/done-{number}") for number in (1, 2, 3)]:
+    if None in [facts.stat_in_root(pid, f"/done-{number}") for number in (1, 2, 3)]:
         return "not-done"
     time.sleep(0.3)  # a child ends after its work: it is dead a moment later
     return "zombies" if facts.zombies(pid) else SOLVED
@@ -110,7 +110,7 @@ def failing_hook(lab: LabFolder) -> str:
     pid = facts.init_of(lab)
     if not pid:
         return "failed"
-    folder = facts.look(pid, "/scratch")
+    folder = facts.stat_in_root(pid, "/scratch")
     if folder is None or not stat.S_ISDIR(folder.st_mode):
         return "no-folder"
     return SOLVED if folder.st_uid == 1000 else "wrong-owner"
@@ -121,7 +121,7 @@ def wrong_capabilities(lab: LabFolder) -> str:
     pid = facts.init_of(lab)
     if not pid:
         return "EPERM"
-    folder = facts.look(pid, "/service")
+    folder = facts.stat_in_root(pid, "/service")
     if folder is None or folder.st_uid != 1000:
         return "not-done"
     return SOLVED if int(facts.field(pid, "CapEff") or "0", 16) == _CHOWN else "too-much"
@@ -182,7 +182,7 @@ def slow_hook(lab: LabFolder) -> str:
     pid = facts.init_of(lab)
     if not pid:
         return "failed"
-    done = [facts.look(pid, f"/{name}") for name in ("network", "licence", "log")]
+    done = [facts.stat_in_root(pid, f"/{name}") for name in ("network", "licence", "log")]
     return "hook-missing" if None in done else SOLVED
 
 
@@ -221,9 +221,13 @@ def version_skew(lab: LabFolder) -> str:
     folders = facts.variable(pid, "LD_LIBRARY_PATH").split(":")
     searched = [*filter(None, folders), os.path.dirname(driver)]  # ld.so(8)
     for folder in searched:
-        found = facts.look(pid, f"{folder}/libcuda.so.1")
+        found = facts.stat_in_root(pid, f"{folder}/libcuda.so.1")
         if found is not None:
-            return SOLVED if facts.same(found, facts.look(pid, driver) or found) else "old-library"
+            return (
+                SOLVED
+                if facts.same(found, facts.stat_in_root(pid, driver) or found)
+                else "old-library"
+            )
     return "no-library"
 
 

@@ -51,7 +51,7 @@ def allows(rules: list[DeviceRule], major: int, minor: int) -> bool:
     return answer
 
 
-def look(pid: int, path: str) -> os.stat_result | None:
+def stat_in_root(pid: int, path: str) -> os.stat_result | None:
     """Return what `path` is in a process's root, links followed there; None if it is not there."""
     with suppress(OSError), closing(Root.at(f"/proc/{pid}/root")) as root:
         fd = root.open(path)
@@ -64,7 +64,7 @@ def look(pid: int, path: str) -> os.stat_result | None:
 
 def device(pid: int, path: str) -> tuple[int, int] | None:
     """Return the numbers of a character device in a process's root."""
-    found = look(pid, path)
+    found = stat_in_root(pid, path)
     if found is None or not stat.S_ISCHR(found.st_mode):
         return None
     return os.major(found.st_rdev), os.minor(found.st_rdev)

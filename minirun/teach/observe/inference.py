@@ -77,7 +77,7 @@ class _EventMaker:
 
     def events(self) -> list[Event]:
         """Return the events in the order in which they happened."""
-        found = [*self._stages(), *self._said(), *self._hidden()]
+        found = [*self._stages(), *self._messages(), *self._hidden()]
         for pid, process in self.start.processes.items():
             if self.start.has(pid):
                 found += self._done(process)
@@ -124,7 +124,7 @@ class _EventMaker:
         start = self.start
         return {"runtime": start.runtime, "init": start.init}.get(actor, start.injector)
 
-    def _said(self) -> Iterator[tuple[tuple[float, int], Event]]:
+    def _messages(self) -> Iterator[tuple[tuple[float, int], Event]]:
         """Yield the messages between actors of this container, until its command runs."""
         command = self.start.command
         for message in self.messages:

@@ -1,6 +1,6 @@
 """Who is who in a start that was seen: the runtime, init, hooks, nvidia-container-cli, ldconfig.
 
-What tells them apart is what they do, never what they are called, but for NVIDIA's programs:
+What tells them apart is what they do, never what they are called, except NVIDIA's programs:
 
     init      is born into new namespaces, or by a process that has unshared them, and changes its
               root; it becomes the container's command
@@ -199,7 +199,7 @@ def _inits(processes: dict[int, Process], messages: list[ObservedMessage]) -> li
     What a hook made is none: nvidia-container-cli gives ldconfig a root of its own. Hooks get the
     container's state.
     """
-    told = {pid for message in messages for pid in _told(processes, message)}
+    told = {pid for message in messages for pid in _readers_of_state(processes, message)}
     born = [
         pid
         for pid, process in processes.items()
@@ -275,7 +275,9 @@ def _hooks(start: ObservedStart, messages: list[ObservedMessage]) -> dict[int, O
     for message in messages:
         if start.has(message.sender):
             found.update(
-                (pid, message) for pid in _told(start.processes, message) if pid not in found
+                (pid, message)
+                for pid in _readers_of_state(start.processes, message)
+                if pid not in found
             )
     return found
 
@@ -288,8 +290,8 @@ def _was_not_executed(start: ObservedStart, pid: int) -> bool:
     return tried and late and not process.programs and pid not in start.hooks
 
 
-def _told(processes: dict[int, Process], message: ObservedMessage) -> list[int]:
-    """Return to whom a maker gave a container's state: who read it, or has its pipe as stdin."""
+def _readers_of_state(processes: dict[int, Process], message: ObservedMessage) -> list[int]:
+    """Return the pids that got a container's state: they read it, or have its pipe as stdin."""
     if not message.is_state:
         return []
     children = processes[message.sender].children

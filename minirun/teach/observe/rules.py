@@ -1,4 +1,4 @@
-"""The one table: by what each of the seven stages is told in another runtime's start, and why.
+"""The one table: how each of the seven stages is recognised in another runtime's start, and why.
 
 A rule gives a stage's begin and end, in the process that Figure 3 draws it in. All other
 processes are in the stage in which they were made.
@@ -37,14 +37,14 @@ def _asked(start: ObservedStart) -> float:
     return start.ask[-1].arrived if start.ask else 0.0
 
 
-def _told(start: ObservedStart) -> float:
+def _state_read(start: ObservedStart) -> float:
     state = start.hooks.get(start.injector)
     return (state.read or state.call.time) if state else 0.0
 
 
 def _hooks_done(start: ObservedStart) -> float:
     """The injector's begin, or the answer: what stage 3 ends with."""
-    return _told(start) or _answers(start)
+    return _state_read(start) or _answers(start)
 
 
 def _injected(start: ObservedStart) -> float:
@@ -78,7 +78,7 @@ TABLE = (
          _asked, _hooks_done),
     Rule(4, "hook", "make arguments for nvidia-container-cli",
          "a hook that later works on the container's mounts has read the container's state",
-         _told, ObservedStart.first_work),
+         _state_read, ObservedStart.first_work),
     Rule(5, "cli", "put the GPUs in",
          "a process that is no init enters init's mount namespace, mounts or makes nodes",
          ObservedStart.first_work, _injected),

@@ -24,7 +24,7 @@ SAID = (
     "read", "write", "sendto", "recvfrom", "sendmsg", "recvmsg", "dup2", "dup3", "openat",
     "openat2", "open", "exit_group", "setsid",
 )  # fmt: skip
-"""What shows who talks to whom."""
+"""What shows which process talks to which."""
 ASKED = ("stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2")
 """Questions about a file. A runtime may give up because of the answer."""
 TRACED = (*LISTED, *MADE, *SAID, *ASKED)

@@ -211,7 +211,7 @@ class _Process:
             self.report.files.append(call)
 
     def _executed(self, call: Call) -> None:
-        """An execve has to be announced; but for the trampoline's it ends the watch."""
+        """An execve has to be announced. It ends the watch, unless it is the trampoline's."""
         one_more = False
         if self.announced:
             event = self.announced.pop(0)  # the trampoline is ours as well:

@@ -85,5 +85,5 @@ class Report:
 
     @property
     def calls(self) -> int:
-        """How many system calls were told, or ought to have been."""
+        """The number of system calls in the log, or missing from it."""
         return len({id(finding.call) for finding in self.findings if finding.call})

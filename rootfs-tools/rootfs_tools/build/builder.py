@@ -75,7 +75,7 @@ class Builder:
 
     def build(self) -> list[shelf.Image]:
         """Carry the file out; return the image, once for each of its names. Raises MinirunError."""
-        wanted = self._wanted(self._options.target)
+        wanted = self._target(self._options.target)
         with using(self._settings.store):
             for number in sorted(self._needed(wanted)):
                 self._stage(number)
@@ -91,7 +91,7 @@ class Builder:
 
     # --- stages ----------------------------------------------------------------------------------
 
-    def _wanted(self, target: str) -> int:
+    def _target(self, target: str) -> int:
         """Return the number of the stage that --target names. Raises ImageError."""
         if not target:
             return len(self._file.stages) - 1

@@ -76,7 +76,7 @@ def _main(args: list[str], settings: Settings) -> int:
         _warn_unused(options, file)
         with closing(FolderTree(context.folder, Ignore(context.ignored))) as tree:
             quiet = flags.quiet or flags.progress == "quiet"
-            tell = (lambda line: None) if quiet else _tell
+            tell = (lambda line: None) if quiet else _print_line
             builder = Builder(settings, file, tree, options, _finder(flags, settings), tell)
             images = builder.build()
     if flags.iidfile:
@@ -131,5 +131,5 @@ def _finder(flags: Build, settings: Settings) -> Callable[[str, str], store.Imag
     return find
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     print(clean(line), flush=True)

@@ -2,7 +2,7 @@
 
     settings      which hosts a name leads to: registries.conf, mirrors, aliases
     credentials   who the user is there: auth.json, docker's config.json, helpers
-    trust         whom TLS believes: the system's authorities, certs.d
+    trust         which authorities TLS trusts: the system's, certs.d
     transport     one request: proxies, timeouts, retries           (the only user of urllib3)
     client        a registry: where it speaks, redirects, who may see the credentials
     auth          its tokens

@@ -96,7 +96,7 @@ def of_answer(host: str, name: str, status: int, body: bytes, blob: str = "") ->
     `blob`: the digest of what was asked for, if that was not the manifest. Source: the distribution
     project's spec, "Error Codes".
     """
-    code, said = _said(body)
+    code, said = _first_error(body)
     if status == 404 and blob:
         return ImageError(f"{host}: {name}: {blob[:19]} not found: {said or 'blob unknown'}")
     if status == 404:
@@ -120,7 +120,7 @@ def of_server(host: str, what: str, status: int, body: bytes) -> ImageError:
 
 def of_push(host: str, name: str, status: int, body: bytes) -> ImageError:
     """Return what a registry's answer with an error means, where an image is sent to it."""
-    code, said = _said(body)
+    code, said = _first_error(body)
     if status == 403 or code == "DENIED":
         text = f"{name}: denied: requested access to the resource is denied"
         return ImageError(text, f"minirun login {host}")
@@ -140,7 +140,7 @@ def unauthorized(host: str) -> ImageError:
     return ImageError(f"{host}: unauthorized: authentication required", f"minirun login {host}")
 
 
-def _said(body: bytes) -> tuple[str, str]:
+def _first_error(body: bytes) -> tuple[str, str]:
     """Return the first error's code and its message, at most 200 characters."""
     try:
         first = json.loads(body)["errors"][0]

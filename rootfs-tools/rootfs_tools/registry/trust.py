@@ -1,4 +1,4 @@
-"""Whom TLS believes at one host: the system's authorities, and certs.d.
+"""Which authorities TLS trusts at one host: the system's, and those of certs.d.
 
     FOLDER/HOST:PORT/*.crt           further authorities
     FOLDER/HOST:PORT/NAME.cert|key   the user's own certificate for this host, and its key

@@ -28,8 +28,8 @@ class TarWriter:
     def add(self, member: Member, content: BinaryIO | None = None) -> None:
         """Write a member; `content` is read if it is a file: as many bytes as its size says.
 
-        Of a file that has become shorter meanwhile zeros are written for the rest, as GNU tar does.
-        Raises ImageError for what an archive cannot say, OSError.
+        Of a file that became shorter while it was read zeros are written for the rest, as GNU tar
+        does. Raises ImageError for what an archive cannot say, OSError.
         """
         name = f"{member.name.rstrip('/')}/" if member.kind == "dir" else member.name
         pax: dict[str, bytes] = {}

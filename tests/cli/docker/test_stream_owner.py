@@ -45,7 +45,7 @@ def test_run_detached_and_exec(minirun: Program) -> None:
 
 @pytest.mark.parametrize("ids", ["0:100000:65536", "0:100000:500"], ids=["mapped", "not mapped"])
 def test_user_namespace(reachable: Program, ids: str) -> None:
-    """The supervisor's pipes are the host's root's, whom the container does not know."""
+    """The supervisor's pipes are the host's root's, a user that the container does not know."""
     uid = "1000" if ids.endswith("65536") else "400"
     done = reachable("run", "--rm", "--uidmap", ids, "-u", uid, *SHELL, SCRIPT)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"hi\n{uid}\n", "err\n")

@@ -15,7 +15,7 @@ _STATE, _PARENT, _STARTED = 0, 1, 19
 
 
 class Family:
-    """A process, all its descendants, and whoever shares a pid namespace of theirs.
+    """A process, all its descendants, and all that share a pid namespace of theirs.
 
     The namespaces are held open: the number of one that has ended may soon be another's.
     """

@@ -103,7 +103,7 @@ def test_start_four_times(minirun: Program, bundle: Path, name: str) -> None:
 
 
 def test_start_against_kill(minirun: Program, bundle: Path, name: str) -> None:
-    """Whoever comes first: no hang, no traceback, and delete cleans up."""
+    """Which one comes first does not matter: no hang, no traceback, and delete cleans up."""
     for _ in range(5):
         family = create(minirun, bundle, name)
         start = minirun.start("start", name)

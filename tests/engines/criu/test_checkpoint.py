@@ -124,7 +124,7 @@ def test_a_signal_goes_to_the_restored_command(bundle: Bundle) -> None:
 
 
 def test_a_file_that_it_writes_to_is_opened_again(bundle: Bundle) -> None:
-    """Whatever the streams of whoever restores it are."""
+    """Whatever the streams of the process that restores it are."""
     bundle.command("sh", "-c", "touch /count; while :; do echo more; sleep 0.05; done")
     bundle.run()
     assert bundle.checkpoint().returncode == 0

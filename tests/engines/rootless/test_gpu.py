@@ -1,7 +1,7 @@
 """A real driver's GPUs for a user without root: nodes and files are bound, no device rule is made.
 
 In the pretend host of the recorded cases (gpu.pretend), whose device nodes exist and have no driver
-behind them: whoever may open one gets ENXIO, and not EPERM.
+behind them: a process that may open one gets ENXIO, and not EPERM.
 """
 
 import json

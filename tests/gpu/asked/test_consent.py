@@ -119,7 +119,7 @@ def test_the_capabilities_of_the_image_hold(
 
 
 def test_in_a_bundle_the_rule_of_the_real_stack_holds(asking: Program, tmp_path: Path) -> None:
-    """Its config.json names the hook: whoever wrote it has decided."""
+    """Its config.json names the hook: its author has decided."""
     spec = json.loads(asking("spec", "--gpus", "0", "--gpu-driver", "simulated", "cuda", "sh", "-c",
                              NODES).stdout)  # fmt: skip
     env = [row for row in spec["process"]["env"] if not row.startswith("NVIDIA_")]

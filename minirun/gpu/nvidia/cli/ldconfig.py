@@ -13,7 +13,7 @@ What this withstands: an image's own ldconfig is never executed (CVE-2024-0136, 
 cannot be written to (CVE-2024-0135: it is held by a read-only descriptor and lives in no pid
 namespace that the container sees); a link as ld.so.cache or ld.so.conf.d ends inside the pivoted
 root (CVE-2025-23267); LD_PRELOAD means nothing to a static program with an empty environment; a
-device node of the image cannot be opened, be it /dev/zero, a disk or a watchdog; memory, processor
+device node of the image (/dev/zero, a disk, a watchdog) cannot be opened; memory, processor
 time and the size of files are limited; a FIFO as ld.so.conf only costs PATIENCE.
 """
 

@@ -2,7 +2,8 @@
 
 The real nvidia-container-cli does the same in its "driver rpc service": a child without privileges
 loads libnvidia-ml and answers through a pipe, so that a driver library that crashes or hangs takes
-nobody with it. Here the child is uid 65534 without capabilities, and the answer is one JSON text.
+no other process with it. Here the child is uid 65534 without capabilities, and the answer is one
+JSON text.
 
 With a driver root the child enters it first, as the real one does: the driver's libraries then find
 each other. nvidia-ml-py (module pynvml) is imported in the child alone.

@@ -126,7 +126,7 @@ def _firmware(finder: Finder, driver: str) -> tuple[HostFile, ...]:
 
 
 def driver_root(cache: str = "") -> str:
-    """Return where the driver is installed: "" for the host's own root, and where nobody knows."""
+    """Return where the driver is installed: "" for the host's own root, or if it is unknown."""
     listed = _nvml_path(Finder(cache=cache)) or _local_library(
         Finder(cache=cache), "libnvidia-ml.so.1"
     )

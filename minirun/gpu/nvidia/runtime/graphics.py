@@ -3,7 +3,7 @@
 nvidia-container-cli, which comes later, knows the driver's libraries; what the loaders of Vulkan,
 EGL, GBM and X11 read, and the GPUs' nodes below /dev/dri, it does not. So the real runtime puts
 these into config.json next to the hook: mounts, device nodes, and links by a createContainer hook.
-They are those of CDI's mode (minirun.gpu.nvidia.ctk.graphics), but for details of the version.
+They are those of CDI's mode (minirun.gpu.nvidia.ctk.graphics), except details of the version.
 """
 
 from __future__ import annotations

@@ -195,7 +195,8 @@ def _add_hook(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog) -> bool
 
 
 def _remove_hook(config: dict[str, Any], log: ToolkitLog) -> bool:
-    """Take the hook away that docker's --gpus adds: the edits do its work. Return if it was."""
+    """Remove the hook that docker's --gpus added: the edits do its work. Return True if there
+    was one."""
     hooks = config.get("hooks") or {}
     rows = hooks.get("prestart") or []
     others = [row for row in rows if not _is_hook(row)]

@@ -1,4 +1,4 @@
-"""nvidia-container-runtime: what it makes of config.json, and whom it calls afterwards."""
+"""nvidia-container-runtime: what it makes of config.json, and the program that it calls then."""
 
 import json
 import os

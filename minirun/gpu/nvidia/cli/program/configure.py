@@ -52,7 +52,7 @@ def configure(
         root = OwnRoot(Root.at(request.rootfs).fd)
         status = os.stat(f"/proc/{request.pid or 'self'}")
     except OSError as error:
-        raise _told("container error", error) from None
+        raise _worded("container error", error) from None
     facts = nvidia.find_library_places(root, request)
     log.container(line, pid, (status.st_uid, status.st_gid), facts)
     log.driver(found)
@@ -64,7 +64,7 @@ def configure(
         target = Target(root, request.rootfs, program, owner, entrance, cgroup)
         apply.apply(edits, target, lambda step: log.doing(request.rootfs, step))
     except OSError as error:
-        raise _told("mount error", error) from None
+        raise _worded("mount error", error) from None
 
 
 def _open_ldconfig(request: NvidiaRequest) -> int:
@@ -76,8 +76,8 @@ def _open_ldconfig(request: NvidiaRequest) -> int:
     return fd
 
 
-def _told(kind: str, error: OSError) -> GPUError:
-    """Say a failed system call as nvidia-container-cli does: behind what it was for."""
+def _worded(kind: str, error: OSError) -> GPUError:
+    """Return a failed system call, worded as nvidia-container-cli does: behind what it was for."""
     known = from_os(error)
     call = getattr(error, "call", "") or ("stat" if kind == "mount error" else "open")
     text = os.strerror(error.errno or 0).lower()
