@@ -96,9 +96,9 @@ def from_flags(
         run = run._replace(declared=run.declared | {"stop_signal": signal})
     if given & _OF_GPUS or any(text.startswith(("NVIDIA_", "CUDA_")) for text in image.env):
         run = _with_gpus(run, flags, image, settings, container_id)
-    names = flags.network or list(filter(None, [os.environ.get("MINIRUN_NETWORK")]))
-    if names != ["none"] or given & _OF_NETWORKS:
-        run = network_flags.add(run, flags, names, settings, container_id)
+    networks = flags.network or list(filter(None, [os.environ.get("MINIRUN_NETWORK")]))
+    if networks != ["none"] or given & _OF_NETWORKS:
+        run = network_flags.add(run, flags, networks, settings, container_id)
     if "gpu_mps" in given:
         run = mps.join(run, flags.gpu_mps, settings)
     return run, image.name
