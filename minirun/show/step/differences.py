@@ -1,21 +1,34 @@
 """What changed since the last stop, as lines of the stepper's screen: as much as has room."""
 
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
 from minirun.show.compare.snapshots import LineDifference
-from minirun.show.text import event_row
+from minirun.show.text import event_row, paint
+from minirun.show.text.terminal import text
 
 _KEPT = "\0"
 """A blank at which no line is broken. No line has one: it is cleaned."""
+_LABEL = 14
+"""Columns of what a kind is called."""
 
 
-def lines(
-    changes: list[LineDifference], words: dict[str, str], width: int, room: int, *, unicode: bool
-) -> list[list[tuple[str, str]]]:
-    """Return at most `room` lines, each of (style, text); every kind has its share."""
-    found = []
+def table(changes: list[LineDifference], words: dict[str, str], width: int, room: int) -> Table:
+    """Return at most `room` lines; every kind has its share."""
+    found = Table.grid()
+    found.add_column(width=_LABEL, style="bold")
     shares = _shares([len(each.new) + len(each.gone) for each in changes], room)
     for change, share in zip(changes, shares, strict=True):
-        found += _change(change, share, words, width, unicode)
+        if share:
+            items = _items(change, share, width - _LABEL)
+            found.add_row(text(f"  {label(change, words)}"), Group(*items))
     return found
+
+
+def label(change: LineDifference, words: dict[str, str]) -> str:
+    """Return what a kind is called."""
+    return words["points" if change.part == "mounts" else change.part]
 
 
 def _shares(counts: list[int], room: int) -> list[int]:
@@ -30,51 +43,42 @@ def _shares(counts: list[int], room: int) -> list[int]:
     return shares
 
 
-def _change(
-    change: LineDifference, share: int, words: dict[str, str], width: int, unicode: bool
-) -> list[list[tuple[str, str]]]:
-    label = words["points" if change.part == "mounts" else change.part]
-    head = event_row.padded(f"  {label}", 14)
-    items = [("new", f"+ {line}") for line in sorted(change.new, key=usual)]
-    items += [("gone", f"- {line}") for line in change.gone]
-    if share >= len(items):
-        shown: list[list[tuple[str, str]]] = [[item] for item in items]
-    else:
-        shown = _flowing(change, share, width - 14, unicode)
-    shown = [[("bold", head if not at else " " * 14), *line] for at, line in enumerate(shown)]
-    return shown[:share]
+def _items(change: LineDifference, share: int, width: int) -> list[Text]:
+    """Return each in a line; or, in `share` lines, how many came and went, and some names."""
+    if len(change.new) + len(change.gone) > share:
+        return _flowing(change, share, width)
+    items = [text(f"+ {line}", "new") for line in sorted(change.new, key=usual)]
+    return items + [text(f"- {line}", "gone") for line in change.gone]
 
 
-def _flowing(
-    change: LineDifference, share: int, width: int, unicode: bool
-) -> list[list[tuple[str, str]]]:
-    """Return how many came and went, and as many names as have room in `share` lines."""
-    found: list[list[tuple[str, str]]] = []
+def _flowing(change: LineDifference, share: int, width: int) -> list[Text]:
+    found: list[Text] = []
+    unicode = paint.speaks_unicode()
+    dots = event_row.dots(unicode)
     for style, sign, items in (("new", "+", change.new), ("gone", "-", change.gone)):
         room = share - len(found) - (1 if style == "new" and change.gone and share > 1 else 0)
         if not items or room < 1:
             continue
         short = change.part in ("mounts", "files", "namespaces")
         names = [event_row.clean(each, unicode) for each in sorted(items, key=usual)]
-        names = [_short(each, width, unicode) for each in names] if short else names
+        names = [_short(each, width, dots) for each in names] if short else names
         whole = ", ".join(name.replace(" ", _KEPT) for name in names)
         rows = event_row.wrap(whole, width, f"{sign}{_count(items)} ", "   ")
         rows = [row.replace(_KEPT, " ") for row in rows]
         if len(rows) > room:
-            dots = event_row.dots(unicode)
             rows[room - 1] = event_row.cut(rows[room - 1], width - len(dots) - 1, "") + f" {dots}"
-        found += [[(style, row)] for row in rows[:room]]
+        found += [Text(row, style) for row in rows[:room]]
     return found
 
 
-def _short(line: str, width: int, unicode: bool) -> str:
+def _short(line: str, width: int, dots: str) -> str:
     """Return the path alone, and of a long one the last name."""
     path = line.split(" ")[0]
     if path.isdecimal():
         return line  # 20 mounts of the host
     if len(path) <= width // 3:
         return path
-    return f"{event_row.dots(unicode)}/{path.rstrip('/').rpartition('/')[2]}"
+    return f"{dots}/{path.rstrip('/').rpartition('/')[2]}"
 
 
 def usual(line: str) -> int:

@@ -1,34 +1,54 @@
-"""The stepper's screen as lines: the figure, what the two are made of, what changed, last events.
+"""The stepper's screen, drawn with rich: the figure, both processes, what changed, last events.
 
-It only draws: no terminal, no clock. A line is a list of (style, text); together at most `width`
-columns. Shapes and words carry the meaning, so that it reads without colours and in ASCII.
+It only draws: no terminal, no clock. Shapes and words carry the meaning, so that it reads without
+colours. The shapes are Unicode's; a terminal without it gets others (minirun.show.step.tty).
 """
 
-from collections.abc import Callable
 from typing import Any
+
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
 from minirun.core import gates
 from minirun.core.keeping.record import Record
-from minirun.show.step import differences
+from minirun.inspect.snapshot import Snapshot
+from minirun.show.compare.snapshots import LineDifference
+from minirun.show.step import differences, sides
 from minirun.show.step.face import Stop
-from minirun.show.step.sides import sides
-from minirun.show.text import event_row
+from minirun.show.text import event_row, lanes, paint
+from minirun.show.text.terminal import text
 
-Line = list[tuple[str, str]]
+Drawn = list[list[Segment]]
+"""Each line as rich's pieces: a text and its style."""
 
+STYLES = {
+    "title": "bold reverse", "lit": "bold reverse", "rule": "bold", "keys": "reverse",
+    "caption": "bold yellow", "new": "green", "gone": "red", "exec": "blue", "found": "reverse",
+    **{actor: f"color({int(sgr) - 30})" for actor, sgr in lanes.SGR_COLOURS.items()},
+}  # fmt: skip
+"""Name of a style → how it looks, in rich's words; SGR 30 to 37 are its colours 0 to 7."""
 _ABOVE = (1, 3, 4, 5, 6)
 """Stages in the runtime's lane; the others are init's."""
 _MARGIN = 8
 _ROOMY = 10
 """Columns of a stage that has room for blanks."""
-_SIDES = 6
-"""Lines that both processes have, with their head."""
+_FACTS = 5
+"""Drawn of what both processes are made of, below their names."""
 _DIGITS = {
     "1": (" ▄█ ", "  █ ", "  █ ", " ▄█▄"), "2": ("▄▀▀▄", "  ▄▀", "▄▀  ", "█▄▄▄"),
     "3": ("▀▀▀█", " ▀▀▄", "   █", "▀▄▄▀"), "4": ("█  █", "█▄▄█", "   █", "   █"),
     "5": ("█▀▀▀", "▀▀▀▄", "   █", "▀▄▄▀"), "6": ("▄▀▀ ", "█▄▄ ", "█  █", "▀▄▄▀"),
     "7": ("▀▀▀█", "  ▄▀", " ▄▀ ", " █  "),
 }  # fmt: skip
+_ARROWS = (
+    (1, "birth", "▼ clone"), (2, "RUN_HOOKS", "▲ RUN_HOOKS"), (6, "HOOKS_DONE", "▼ HOOKS_DONE"),
+)  # fmt: skip
+"""Stage, name in View.messages, and what is drawn."""
 
 
 class View(Record):
@@ -38,7 +58,6 @@ class View(Record):
     """minirun.knowledge.words(…)["screen"]."""
     titles: dict[int, str]
     """Stage → what happens in it."""
-    unicode: bool
     stop: Stop | None = None
     lit: int = 0
     """The stage that is lit."""
@@ -56,49 +75,68 @@ class View(Record):
     """True if the GPUs are."""
 
 
-def lines(view: View, width: int, height: int) -> list[Line]:
-    """Return the screen, `height` lines."""
-    below = notes(view, width)
-    foot = keys(view.words["played" if view.played else "fewkeys" if view.large else "keys"], width)
-    room = height - len(below) - len(foot)
-    body = _large(view, width, room) if view.large else _body(view, width, room)
-    blank: list[Line] = [[] for _ in range(room)]
-    return [_within(line, width, view) for line in [*(body + blank)[:room], *below, *foot]]
+def screen(view: View, console: Console) -> Drawn:
+    """Return the whole screen, for a console of its size."""
+    words = view.words["played" if view.played else "fewkeys" if view.large else "keys"]
+    foot = lines(console, notes(view), keys(words))[1 - console.height :]
+    room = console.height - len(foot)
+    body = _large(view, console) if view.large else _body(view, console, room)
+    return [*body[:room], *[[]] * (room - len(body)), *foot]
 
 
-def _body(view: View, width: int, room: int) -> list[Line]:
-    found = [_title(view, width), *figure(view, width)]
-    rest = room - len(found) - _SIDES - 2
-    if view.stop:
-        found += sides(view.stop.snapshot, view.words, width, view.unicode)
-    else:
-        rest += _SIDES
-    changed = _changed(view, width, rest - max(3, rest * 2 // 5) + 1)
-    return [*found, *changed, *_events(view, width, rest + 2 - len(changed))]
+def lines(console: Console, *parts: RenderableType) -> Drawn:
+    """Return parts as lines. Where a text says nothing else, it is one line, cut if need be."""
+    options = console.options.update(no_wrap=True, overflow="ellipsis")
+    return console.render_lines(Group(*parts), options)
 
 
-def keys(words: str, width: int) -> list[Line]:
+def _body(view: View, console: Console, room: int) -> Drawn:
+    words, stop, width = view.words, view.stop, console.width
+    count = text(words["stop"].format(number=stop.number) if stop else "")
+    where = where_of(view, width - count.cell_len - 3)
+    parts: list[RenderableType] = [bar(text(f" {where}"), count), *figure(view, width)]
+    parts += [_sides(stop.snapshot, words, width)] if stop else []
+    head = words["first" if not stop or stop.number == 1 else "changed"]
+    above = lines(console, *parts, _rule(head))
+    rest = room - len(above) - 1
+    changed = lines(console, _changed(view, width, rest - max(3, rest * 2 // 5)))
+    last = events(view.rows, width, rest - len(changed))
+    return above + changed + lines(console, _rule(words["events"]), *last)
+
+
+def _sides(taken: Snapshot, words: dict[str, Any], width: int) -> Table:
+    """Return what both processes are made of: the runtime on the left, init on the right."""
+    found = Table.grid(expand=True)
+    for _ in range(2):
+        found.add_column(ratio=1, no_wrap=True)
+    found.add_row(_rule("runtime", "runtime"), _rule("init", "init"))
+    both = sides.runtime(taken, words), sides.init(taken, words, width // 2 - 3)
+    for pair in zip(*((facts + [""] * _FACTS)[:_FACTS] for facts in both), strict=True):
+        found.add_row(*(text(f"  {fact}") for fact in pair))
+    return found
+
+
+def _rule(words: str, style: str = "rule") -> Rule:
+    return Rule(Text(f"── {words}", style), align="left", style=style)
+
+
+def keys(words: str) -> Padding:
     """Return what the keys mean, in as many lines as it takes; `words`: "n next|c continue"."""
-    rows = [""]
-    for each in words.split("|"):
-        more = f"{rows[-1]}  {each}" if rows[-1] else each
-        if event_row.display_width(more) > width and rows[-1]:
-            rows.append(each)
-        else:
-            rows[-1] = more
-    return [[("keys", event_row.padded(row, width))] for row in rows]
+    found = Columns(map(text, words.split("|")), padding=(0, 2))
+    return Padding(found, style="keys")
 
 
-def _title(view: View, width: int) -> Line:
-    stop = view.stop
-    count = view.words["stop"].format(number=stop.number) if stop else ""
-    room = width - event_row.display_width(count) - 3
-    where = event_row.fit(event_row.clean(where_of(view, room), view.unicode), room, view.unicode)
-    return [("title", event_row.padded(f" {where}", room + 2) + f"{count} ")]
+def bar(left: Text, right: Text) -> Table:
+    """Return a title: of the left text as much as has room beside the right one."""
+    found = Table.grid(expand=True)
+    found.add_column(ratio=1, no_wrap=True)
+    found.add_column(no_wrap=True)
+    found.add_row(left, Text.assemble(" ", right, " "), style="title")
+    return found
 
 
 def where_of(view: View, room: int = 0) -> str:
-    """Return the same, or that the run goes on; and that the GPUs are SIMULATED, if they are.
+    """Return where the run is held, or that it goes on; and that the GPUs are SIMULATED, if so.
 
     `room`: columns; 0 for as many as it takes.
     """
@@ -119,115 +157,90 @@ def place(view: View, stop: Stop, room: int = 0) -> str:
     return str(form.format(number=number, what=what))
 
 
-def figure(view: View, width: int) -> list[Line]:
+def figure(view: View, width: int) -> tuple[Text, Text, Text]:
     """Return Figure 3: the stages in the lanes of those who carry them out; the arrows between."""
     cell = min((width - _MARGIN) // 7, 18)
-    above: Line = [("runtime", "runtime ")]
-    below: Line = [("init", "init    ")]
+    above, below, between = text(""), text(""), text("")
+    for lane, actor in ((above, "runtime"), (below, "init")):
+        lane.append(f"{actor:<{_MARGIN}}", actor)
     for number in range(1, 8):
         mine, other = (above, below) if number in _ABOVE else (below, above)
-        mine += _cell(view, number, cell)
-        other.append(("", " " * cell))
-    down, up = "▼▲" if view.unicode else "v^"
-    marks = ((1, "birth", f"{down} clone"), (2, "RUN_HOOKS", f"{up} RUN_HOOKS"),
-             (6, "HOOKS_DONE", f"{down} HOOKS_DONE"))  # fmt: skip
-    between: Line = [("", " " * _MARGIN)]
-    at = 0
-    for number, name, sign in marks:
-        column = (number - 1) * cell + 1
-        between += [("", " " * (column - at)), ("bold" if name in view.messages else "dim", sign)]
-        at = column + len(sign)
-    return [above, between, below]
+        mine.append_text(_cell(view, number, cell))
+        other.append(" " * cell)
+    for number, name, sign in _ARROWS:
+        between.pad_right(_MARGIN + (number - 1) * cell + 1 - between.cell_len)
+        between.append(sign, "bold" if name in view.messages else "dim")
+    return above, between, below
 
 
-def _cell(view: View, number: int, width: int) -> Line:
-    left, right, done = "▶◀✓" if view.unicode else "><+"
-    names = view.words["names"].split("|")
-    name = f"{number}{' ' if width >= _ROOMY else ''}{names[number - 1]}"
+def _cell(view: View, number: int, width: int) -> Text:
+    name = f"{number}{' ' if width >= _ROOMY else ''}{view.words['names'].split('|')[number - 1]}"
+    done = number in view.done
     if number == view.lit:
-        shown = event_row.cut(f"{left}{name}{right}", width, "")
-        return [("lit", shown), ("", " " * (width - event_row.display_width(shown)))]
-    mark = done if number in view.done else " "
-    style = "bold" if number in view.done else "dim"
-    return [(style, event_row.padded(event_row.cut(mark + name, width, ""), width))]
-
-
-def _rule(words: str, width: int, unicode: bool) -> Line:
-    dash = "─" if unicode else "-"
-    head = f"{dash * 2} {words} "
-    return [("rule", head + dash * (width - event_row.display_width(head)))]
-
-
-def _changed(view: View, width: int, room: int) -> list[Line]:
-    """Return what changed, in at most `room` lines with its head."""
-    words, stop = view.words, view.stop
-    head = words["first" if not stop or stop.number == 1 else "changed"]
-    found = [_rule(head, width, view.unicode)]
-    if not stop or not stop.changes:
-        return [*found, [("dim", f"  {words['nothing']}")]]
-    changes, unicode = stop.changes, view.unicode
-    return found + differences.lines(changes, words, width, room - 1, unicode=unicode)
-
-
-def _events(view: View, width: int, room: int) -> list[Line]:
-    rows = [row for row in view.rows if row.kind != "gate"][-(room - 1) :] if room > 1 else []
-    found = [_rule(view.words["events"], width, view.unicode)]
-    for row in rows:
-        style = row.actor if row.kind != "begin" else "bold"
-        pieces = event_row.columns(row, width, unicode=view.unicode)
-        found.append([(style, "".join(part for _, part in pieces))])
-    return found
-
-
-def notes(view: View, width: int) -> list[Line]:
-    """Return the caption, and what was just said, above the keys."""
-    found: list[Line] = []
-    if view.caption:
-        caption = event_row.clean(view.caption, view.unicode)
-        mark = "» " if view.unicode else "> "
-        rows = event_row.wrap(caption, width - 1, mark, "  ")
-        found += [[("caption", row)] for row in rows[:4]]
-    if view.message:
-        found.append([("bold", event_row.clean(view.message, view.unicode))])
-    return found or [[]]
-
-
-def _large(view: View, width: int, room: int) -> list[Line]:
-    """Return the same for a projector: few words."""
-    stop, words = view.stop, view.words
-    found: list[Line] = [[], *figure(view, width), []]
-    digit = _DIGITS.get(str(view.lit))
-    where = where_of(view)
-    told = event_row.wrap(event_row.clean(where, view.unicode), width - 12)
-    if digit and view.unicode:
-        beside = ["", *told, "", ""]
-        found += [[("bold", f"   {row}    {beside[at]}")] for at, row in enumerate(digit)]
+        found = Text.assemble((f"▶{name}◀", "lit"))
     else:
-        found += [[("lit", f" {view.lit or ' '} "), ("bold", f"   {told[0]}")]]
-        found += [[("bold", f"      {row}")] for row in told[1:]]
-    found.append([])
-    for change in stop.changes if stop else []:
-        label = words["points" if change.part == "mounts" else change.part]
-        line: Line = [("bold", event_row.padded(f"   {label}", 16))]
-        line += [("new", f"{f'+{len(change.new)}':<5}")] if change.new else []
-        line += [("gone", f"{f'-{len(change.gone)}':<5}")] if change.gone else []
-        first = sorted(change.new or change.gone, key=differences.usual)[0]
-        exact = change.part in ("nodes", "rules", "processes")
-        shown = first if exact else first.split(" ")[0]
-        more = f", {event_row.dots(view.unicode)}" if len(change.new or change.gone) > 1 else ""
-        found += [[*line, ("", shown + more)], []]
-    return found[:room]
-
-
-def _within(line: Line, width: int, view: View) -> Line:
-    """Clean a line, and cut it at `width` columns."""
-    found: Line = []
-    room = width
-    clean: Callable[[str, bool], str] = event_row.clean
-    for style, part in line:
-        shown = clean(part, view.unicode)
-        if event_row.display_width(shown) > room:
-            shown = event_row.cut(shown, room, event_row.dots(view.unicode)) if room > 3 else ""
-        room -= event_row.display_width(shown)
-        found.append((style, shown))
+        found = Text(f"{'✓' if done else ' '}{name}", "bold" if done else "dim")
+    found.truncate(width, overflow="crop", pad=True)
     return found
+
+
+def _changed(view: View, width: int, room: int) -> RenderableType:
+    """Return what changed, in at most `room` lines."""
+    changes = view.stop.changes if view.stop else []
+    if not changes:
+        return text(f"  {view.words['nothing']}", "dim")
+    return differences.table(changes, view.words, width, room)
+
+
+def events(rows: tuple[event_row.Row, ...], width: int, room: int) -> list[Text]:
+    """Return the last events, in at most `room` lines."""
+    unicode = paint.speaks_unicode()
+    found = []
+    for row in [row for row in rows if row.kind != "gate"][-room:] if room > 0 else []:
+        pieces = event_row.columns(row, width, unicode=unicode)
+        style = "bold" if row.kind == "begin" else row.actor
+        found.append(text("".join(part for _, part in pieces), style))
+    return found
+
+
+def notes(view: View) -> Group:
+    """Return the caption, and what was just said, above the keys."""
+    found: list[RenderableType] = []
+    if view.caption:
+        caption = Table.grid(padding=(0, 1, 0, 0))
+        caption.add_row("»", text(view.caption), style="caption")
+        found.append(caption)
+    if view.message:
+        message = text(view.message, "bold")
+        message.no_wrap = False
+        found.append(message)
+    return Group(*found or [""])
+
+
+def _large(view: View, console: Console) -> Drawn:
+    """Return the same for a projector: few words."""
+    digit = _DIGITS.get(str(view.lit)) if paint.speaks_unicode() else None
+    where = Table.grid(padding=(0, 0, 0, 3), pad_edge=True)
+    where.add_column(no_wrap=True)
+    where.add_column(vertical="middle")
+    lit = text(f" {view.lit or ' '} ", "lit")
+    where.add_row("\n".join(digit) if digit else lit, text(where_of(view)), style="bold")
+    changes = Table.grid(padding=(0, 0, 1, 0), collapse_padding=False, expand=True)
+    changes.add_column(width=16, style="bold")
+    changes.add_column(min_width=5)
+    changes.add_column(ratio=1, no_wrap=True)
+    for change in view.stop.changes if view.stop else []:
+        label = text(f"   {differences.label(change, view.words)}")
+        changes.add_row(label, *_counted(change))
+    return lines(console, "", *figure(view, console.width), "", where, "", changes)
+
+
+def _counted(change: LineDifference) -> tuple[Text, Text]:
+    """Return how many came and went, and the first of them."""
+    count = Text()
+    for style, sign, items in (("new", "+", change.new), ("gone", "-", change.gone)):
+        count.append(f"{f'{sign}{len(items)}':<5}" if items else "", style)
+    first, *others = sorted(change.new or change.gone, key=differences.usual)
+    exact = change.part in ("nodes", "rules", "processes")
+    shown = first if exact else first.split(" ")[0]
+    return count, text(shown + (", …" if others else ""))

@@ -1,8 +1,9 @@
 """A long page on the stepper's screen: scrolled by keys, searched, left with q."""
 
-from minirun.show.step.frame import Line
-from minirun.show.step.frame import keys as frame_keys
-from minirun.show.text import event_row
+from rich.console import Console
+
+from minirun.show.step import frame
+from minirun.show.text.terminal import text
 
 
 class Pager:
@@ -41,19 +42,18 @@ class Pager:
                 self.top = at
                 return
 
-    def draw(self, width: int, height: int, keys: str, *, unicode: bool) -> list[Line]:
-        """Return the screen."""
-        room = height - 2
+    def draw(self, view: frame.View, console: Console, keys: str) -> frame.Drawn:
+        """Return the screen; the caption of `view` stands on it too."""
+        foot = frame.lines(console, frame.notes(view))[:2] if view.caption else []
+        foot += frame.lines(console, frame.keys(keys))[:1]
+        room = console.height - 1 - len(foot)
         self.top = max(0, min(self.top, len(self.lines) - room))
-        shown = self.lines[self.top : self.top + room]
-        place = f" {min(self.top + room, len(self.lines))}/{len(self.lines)} "
-        title = event_row.fit(
-            event_row.clean(f" {self.title}", unicode), width - len(place), unicode
-        )
-        found: list[Line] = [[("title", event_row.padded(title, width - len(place)) + place)]]
-        for line in shown:
-            cut = event_row.cut(event_row.clean(line, unicode), width, event_row.dots(unicode))
-            hit = self.word and self.word.lower() in cut.lower()
-            found.append([("found" if hit else "", cut)])
-        found += [[] for _ in range(room - len(shown))]
-        return [*found, *frame_keys(keys, width)[:1]]
+        word = self.word.lower()
+        shown = [
+            text(line, "found" if word and word in line.lower() else "")
+            for line in self.lines[self.top : self.top + room]
+        ]
+        place = text(f"{min(self.top + room, len(self.lines))}/{len(self.lines)}")
+        title = frame.bar(text(f" {self.title}"), place)
+        blank = [text("")] * (room - len(shown))
+        return frame.lines(console, title, *shown, *blank) + foot

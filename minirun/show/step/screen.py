@@ -11,20 +11,25 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from rich.segment import SegmentLines
+
 from minirun import knowledge
 from minirun.knowledge import language
 from minirun.show.compare.snapshots import LineDifference
 from minirun.show.log.event import Event
 from minirun.show.log.order import is_birth
-from minirun.show.step import anatomy, frame, keys
+from minirun.show.step import anatomy, differences, frame, keys
 from minirun.show.step.controller import Controller
 from minirun.show.step.face import Stop
 from minirun.show.step.frame import View
 from minirun.show.step.pager import Pager
 from minirun.show.step.tty import Tty
 from minirun.show.text import event_row, paint
+from minirun.show.text.terminal import console
 
 _MOST_ROWS = 200
+_ASCII = str.maketrans("─▶◀✓▼▲»…", "-><+v^>~")
+"""What is drawn instead on a terminal without Unicode; no text has these signs there."""
 _SCROLL = ("up", "down", "pageup", "pagedown", "home", "end", "j", "k", "escape")
 """The pager's keys while a script is played: the others are the presenter's."""
 
@@ -40,11 +45,10 @@ class Screen:
         screen is taken, and when it is given back."""
         self.controller, self.terminal, self.chooser = controller, terminal, chooser
         self.on_screen = on_screen
+        self.console = console(terminal.out, styled=True, styles=frame.STYLES)
         self.unicode = paint.speaks_unicode()
         self.spoken = language.choose(controller.settings.lang) if self.unicode else "en"
-        self.view = View(
-            knowledge.words(self.spoken)["screen"], _titles(self.spoken), self.unicode, large=large
-        )
+        self.view = View(knowledge.words(self.spoken)["screen"], _titles(self.spoken), large=large)
         self.rows: deque[event_row.Row] = deque(maxlen=_MOST_ROWS)
         self.page: Pager | None = None
         self.back = 0
@@ -59,18 +63,20 @@ class Screen:
         self.view = self.view._replace(**changes)
 
     def draw(self) -> None:
-        """Show what there is to be shown. Raises OSError."""
-        width, height = self.terminal.size()
+        """Show what there is to be shown, after the last key that has come. Raises OSError."""
+        if self.terminal.pending:
+            return
+        self.console.size = self.terminal.size()
+        self._set(rows=tuple(self.rows), played=bool(self.chooser))
         if self.page:
-            room = height - 2 if self.view.caption else height
-            foot = self.view.words["played" if self.chooser else "pager"]
-            drawn = self.page.draw(width, room, foot, unicode=self.unicode)
-            if self.view.caption:
-                drawn[-1:-1] = frame.notes(self.view, width)[:2]
+            keys = self.view.words["played" if self.chooser else "pager"]
+            drawn = self.page.draw(self.view, self.console, keys)
         else:
-            self._set(rows=tuple(self.rows), played=bool(self.chooser))
-            drawn = frame.lines(self.view, width, height)
-        self.terminal.draw(drawn[:height])
+            drawn = frame.screen(self.view, self.console)
+        with self.console.capture() as capture:
+            self.console.print(SegmentLines(drawn, new_lines=True), crop=False, end="")
+        shown = capture.get() if self.unicode else capture.get().translate(_ASCII)
+        self.terminal.draw(shown.splitlines())
 
     def show_event(self, event: Event, rows: list[event_row.Row]) -> None:
         """Show an event."""
@@ -225,7 +231,7 @@ def changes_text(changes: list[LineDifference], words: dict[str, str]) -> str:
     """Return all that changed since the last stop, a line each."""
     found = [f"{words['changed']}:"] + ([] if changes else [f"  {words['nothing']}"])
     for change in changes:
-        found.append(f"  {words['points' if change.part == 'mounts' else change.part]}:")
+        found.append(f"  {differences.label(change, words)}:")
         found += [f"    + {event_row.clean(line)}" for line in change.new]
         found += [f"    - {event_row.clean(line)}" for line in change.gone]
     return "\n".join(found) + "\n\n"

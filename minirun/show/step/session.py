@@ -15,12 +15,12 @@ from minirun.show.step.controller import Controller
 from minirun.show.step.face import Face
 from minirun.show.step.lines import Lines
 from minirun.show.step.piped import Piped
-from minirun.show.step.screen import Screen
 from minirun.show.step.tty import Tty
 from minirun.show.step.until import StopPattern
 from minirun.show.text import event_row
 
 with lazy:
+    from minirun.show.step import screen  # rich: 200 ms
     from minirun.show.web import face  # 60 ms, for --web alone
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ def _face(controller: Controller, options: ViewOptions) -> Face:
         show = options.show and not options.late
         return Lines(controller, chooser, show=show, style=options.style)
     terminal = Tty(keyboard, 2, pipe)
-    face = Screen(controller, terminal, None, controller.awaited.mark, large=options.large)
+    face = screen.Screen(controller, terminal, None, controller.awaited.mark, large=options.large)
     if options.script:
         face.chooser = keys.Script(
             played, face.wait, passed=controller.has_passed, keyboard=keyboard == 0,

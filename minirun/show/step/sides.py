@@ -1,34 +1,13 @@
-"""What the runtime and init are made of at a stop, side by side, in a few lines."""
+"""What the runtime and init are made of at a stop, in at most five lines each."""
 
 from typing import Any
 
 from minirun.inspect.snapshot import ProcessFacts, Snapshot
 from minirun.show.text import event_row
 
-_ROWS = 5
 
-
-def sides(
-    taken: Snapshot, words: dict[str, Any], width: int, unicode: bool
-) -> list[list[tuple[str, str]]]:
-    """Return the head and five lines; the runtime on the left, init on the right."""
-    half = width // 2
-    left, right = _runtime(taken, words), _init(taken, words, half - 3)
-    dash = "─" if unicode else "-"
-    heads = [event_row.padded(f"{dash * 2} {name} ", 0) for name in ("runtime", "init")]
-    heads = [head + dash * (half - len(head)) for head in heads]
-    found = [[("runtime", heads[0]), ("init", heads[1] + dash * (width - 2 * half))]]
-    blank = [""] * _ROWS
-    for one, other in zip((left + blank)[:_ROWS], (right + blank)[:_ROWS], strict=True):
-        cells = [
-            event_row.fit(event_row.clean(f"  {cell}", unicode), half - 1, unicode)
-            for cell in (one, other)
-        ]
-        found.append([("", event_row.padded(cells[0], half)), ("", cells[1])])
-    return found
-
-
-def _runtime(taken: Snapshot, words: dict[str, Any]) -> list[str]:
+def runtime(taken: Snapshot, words: dict[str, Any]) -> list[str]:
+    """Return the runtime's lines, and the child's that acts for it."""
     facts = taken["processes"].get("runtime")
     found = [_who(facts, words), _rights(facts, words), words["host"]]
     if child := taken["processes"].get("hook"):
@@ -36,7 +15,8 @@ def _runtime(taken: Snapshot, words: dict[str, Any]) -> list[str]:
     return found
 
 
-def _init(taken: Snapshot, words: dict[str, Any], room: int) -> list[str]:
+def init(taken: Snapshot, words: dict[str, Any], room: int) -> list[str]:
+    """Return init's lines; shorter ones if there are not `room` columns."""
     facts = taken["processes"].get("init")
     if not facts:
         return [words["unborn"]]

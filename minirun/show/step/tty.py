@@ -12,7 +12,6 @@ import tty
 from typing import Any
 
 from minirun.show.step import keys
-from minirun.show.text import lanes
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"
 LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
@@ -20,11 +19,6 @@ _SEQUENCES = {
     "[A": "up", "OA": "up", "[B": "down", "OB": "down", "[5~": "pageup", "[6~": "pagedown",
     "[H": "home", "[F": "end", "[1~": "home", "[4~": "end", "": "escape",
 }  # fmt: skip
-_STYLES = {
-    "title": "1;7", "lit": "1;7", "bold": "1", "dim": "2", "rule": "1", "keys": "7",
-    "caption": "1;33", "new": "32", "gone": "31", "exec": "34", "found": "7", **lanes.SGR_COLOURS,
-}  # fmt: skip
-"""Style → SGR numbers; colours (30 to 37) are left out if NO_COLOR is set."""
 
 
 class Tty:
@@ -32,11 +26,11 @@ class Tty:
 
     def __init__(self, fd: int, out: int, runtime_pipe: int) -> None:
         self.fd, self.out, self.runtime_pipe = fd, out, runtime_pipe
-        self.colours = not os.environ.get("NO_COLOR")
         self.before = termios.tcgetattr(fd) if fd >= 0 else None
         self.entered = False
         self.pending: list[str] = []
-        self.shown: list[str] = []
+        self.shown: dict[int, str] = {}
+        """Number of a line, from 1 → what stands there."""
         self.wake, end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(end, warn_on_full_buffer=False)
         for number in (signal.SIGWINCH, signal.SIGINT):  # ^C is for the run, whose end is seen
@@ -46,7 +40,7 @@ class Tty:
         """Take the screen and the keys. Raises OSError."""
         if self.entered:
             return
-        self.entered, self.shown = True, []
+        self.entered, self.shown = True, {}
         if self.fd >= 0:
             tty.setcbreak(self.fd, termios.TCSANOW)
             mode = termios.tcgetattr(self.fd)
@@ -71,24 +65,18 @@ class Tty:
         found = os.get_terminal_size(self.out)
         return max(found.columns, 20), max(found.lines, 5)
 
-    def draw(self, lines: list[list[tuple[str, str]]]) -> None:
+    def draw(self, lines: list[str]) -> None:
         """Show these lines, from the top; what has not changed is not sent. Raises OSError."""
         if not self.entered:
             return
-        drawn = [self._line(line) for line in lines]
-        if len(drawn) != len(self.shown):
-            self.shown = [""] * len(drawn)
-            self._write("\x1b[2J")
-        data = ""
-        for number, line in enumerate(drawn, 1):
-            if line != self.shown[number - 1]:
-                data += f"\x1b[{number};1H\x1b[2K{line}"
+        drawn = dict(enumerate(lines, 1))
+        changed = sorted(drawn.items() - self.shown.items())
         self.shown = drawn
-        self._write(data)
+        self._write("".join(f"\x1b[{number};1H\x1b[2K{line}" for number, line in changed))
 
     def forget(self) -> None:
         """Draw everything the next time: the size has changed."""
-        self.shown = []
+        self.shown = {}
 
     def key(self, seconds: float | None) -> str:
         """Wait for a key: its letter, or up, down, pageup, pagedown, home, end, escape.
@@ -112,15 +100,6 @@ class Tty:
                 raise keys.RunEnded  # the terminal has gone
             self.pending = _keys(data.decode(errors="replace"))
         return self.pending.pop(0)
-
-    def _line(self, line: list[tuple[str, str]]) -> str:
-        found = ""
-        for style, part in line:
-            sgr = _STYLES.get(style, "")
-            if not self.colours:
-                sgr = ";".join(number for number in sgr.split(";") if not number.startswith("3"))
-            found += f"\x1b[{sgr}m{part}\x1b[0m" if sgr and part else part
-        return found
 
     def _write(self, text: str) -> None:
         data = text.encode(errors="backslashreplace")

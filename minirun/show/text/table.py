@@ -15,10 +15,11 @@ from minirun.show.text import paint
 from minirun.show.text.event_row import clean, display_width, padded
 
 with lazy:
-    from rich import console as rich_console
     from rich import padding as rich_padding
     from rich import table as rich_table
     from rich import text as rich_text
+
+    from minirun.show.text import terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def text(
     """
     if not (rows and os.isatty(1)):
         return "".join(f"{' ' * indent}{line}\n" for line in aligned(rows, gap, unicode=unicode))
-    console, unicode = _terminal(), paint.speaks_unicode()
+    console, unicode = _console(1), paint.speaks_unicode()
     cells = [[clean(cell, unicode) for cell in row] for row in rows]
     table = rich_table.Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), show_header=heads)
     first, needed = int(heads), indent - gap
@@ -82,7 +83,7 @@ def title(words: str) -> str:
     """Return a line that stands above others, for standard output: bold on a terminal."""
     if not os.isatty(1):
         return f"{clean(words)}\n"
-    return _printed(_terminal(), rich_text.Text(clean(words, paint.speaks_unicode()), "bold"))
+    return _printed(_console(1), terminal.text(words, "bold"))
 
 
 def page(lines: Sequence[str], *, unicode: bool = True, fd: int = 1) -> str:
@@ -97,15 +98,12 @@ def page(lines: Sequence[str], *, unicode: bool = True, fd: int = 1) -> str:
             rich_text.Text(line, "bold" if is_title and line[:1] != " " else "")
             for line, is_title in zip(shown, [*below, False], strict=True)
         ]
-        return _printed(_terminal(fd), rich_text.Text("\n").join(titles))
+        return _printed(_console(fd), rich_text.Text("\n").join(titles))
     return "".join(f"{line}\n" for line in shown)
 
 
-def _terminal(fd: int = 1) -> Console:
-    return rich_console.Console(
-        stderr=fd == 2, color_system="auto" if paint.has_colours(fd) else None,
-        width=paint.width(fd), height=25, markup=False, emoji=False, highlight=False,
-    )  # fmt: skip
+def _console(fd: int) -> Console:
+    return terminal.console(fd, styled=paint.has_colours(fd))
 
 
 def _printed(console: Console, drawn: RenderableType) -> str:

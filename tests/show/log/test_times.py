@@ -98,8 +98,7 @@ def test_the_screen_counts_as_the_lines_do(minirun: Program, tmp_path: Path) -> 
     narrator, rows = Narrator("syscalls", found.init), list[event_row.Row]()
     for event in found.events:
         rows += narrator.rows(event)
-    view = frame.View({"events": "LAST EVENTS"}, {}, unicode=False, rows=tuple(rows))
-    lines = ["".join(part for _, part in line) for line in frame._events(view, 80, len(rows) + 1)]
+    lines = [line.plain for line in frame.events(tuple(rows), 80, len(rows))]
     told = [row for row in rows if row.kind not in ("gate", "begin")]
     assert times_in(lines) == [float(row.time.removesuffix("ms")) for row in told]
     table = [row for row in page_data.rows(found.unheld, found.start) if row.kind != "gate"]

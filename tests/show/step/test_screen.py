@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from conftest import STORE, Program, wait_until
 from minirun.core.keeping.settings import BOUNDARIES, Settings
@@ -365,8 +366,9 @@ def test_changes_in_any_room(room: int, width: int) -> None:
         PartDifference("rules", ["c 1:1 rw"], ["c 195:0 rw"]),
     ]
     words = {"nodes": "nodes", "points": "mounts", "rules": "rules"}
-    drawn = differences.lines(changes, words, width, room, unicode=True)
-    text = ["".join(part for _, part in line) for line in drawn]
+    console = Console(width=width)
+    drawn = console.render_lines(differences.table(changes, words, width, room))
+    text = ["".join(part.text for part in line).rstrip() for line in drawn]
     assert len(text) <= room
     assert [line.split()[0] for line in text if line[2] != " "] == ["nodes", "mounts", "rules"][
         :room

@@ -1,0 +1,29 @@
+"""What rich draws with: a console for a terminal, and texts that are printable and no markup."""
+
+import os
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.text import Text
+from rich.theme import Theme
+
+from minirun.show.text import paint
+from minirun.show.text.event_row import clean
+
+
+def console(fd: int, *, styled: bool, styles: Mapping[str, str] | None = None) -> Console:
+    """Return a console as wide as the terminal `fd`; without colours if NO_COLOR is set.
+
+    `styled`: bold, reverse and colours can be had. `styles`: names besides rich's own → how they
+    look.
+    """
+    return Console(
+        stderr=fd == 2, color_system="standard" if styled else None,
+        no_color=bool(os.environ.get("NO_COLOR")), width=paint.width(fd), height=25,
+        markup=False, emoji=False, highlight=False, theme=Theme(styles),
+    )  # fmt: skip
+
+
+def text(words: str, style: str = "") -> Text:
+    """Return a text; what a terminal would obey in it is shown as an escape."""
+    return Text(clean(words, paint.speaks_unicode()), style)
