@@ -20,7 +20,7 @@ from minirun.show.step.until import StopPattern
 from minirun.show.text import event_row
 
 with lazy:
-    from minirun.show.step import screen  # rich: 200 ms
+    from minirun.show.step import screen  # rich: 0.1 s
     from minirun.show.web import face  # 60 ms, for --web alone
 
 TYPE_CHECKING = False

@@ -278,11 +278,11 @@ def test_what_a_container_prints_is_shown_and_not_obeyed(
     minirun: Program, terminal: Start, tmp_path: Path
 ) -> None:
     script = tmp_path / "keys"
-    script.write_text("at 5:begin\nshell printf 'a\\033[2Jb\\007\\n'; exit 3\nwait\ncontinue\n")
+    script.write_text("at 5:begin\nshell printf '[b]a\\033[2Jb\\007\\n'; exit 3\nwait\ncontinue\n")
     words = ("--step", "--script", str(script), "busybox", "true")
     screen = terminal(minirun.argv("run", "--rm", *GPUS, *words), 80, 24)
     shown = _until(screen, "# printf", r"a\x1b[2Jb\x07", "q quit")
-    assert shown[1] == r"a\x1b[2Jb\x07"
+    assert shown[1] == r"[b]a\x1b[2Jb\x07", "markup of rich is text too"
     screen.press("j", "n")
     _until(screen, "ended with 0")
 

@@ -294,6 +294,15 @@ def test_the_view_is_not_loaded_by_a_run_that_does_not_step() -> None:
     assert done.stdout == "False\n"
 
 
+def test_rich_is_loaded_for_the_screen_alone() -> None:
+    code = (
+        "import sys; from minirun.show.step import session, stepper_process;"
+        "print('rich' in sys.modules, session.screen.Screen.__name__, 'rich' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False Screen True\n"
+
+
 def test_until_an_event(minirun: Program, tmp_path: Path) -> None:
     """It stops after the event, passes what is before it, and the log has no other gate."""
     script = tmp_path / "keys"
