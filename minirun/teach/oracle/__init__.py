@@ -2,6 +2,7 @@
 
     witness.py   runs a minirun command under strace
     calls.py     what an event says of a system call, and what strace says: in the same words
+    netlink.py   the same of requests of rtnetlink
     compare.py   the comparison, in both directions, and its rule
     findings.py  what it finds
     report.py    what is printed of it

@@ -13,6 +13,7 @@ from typing import Any
 import minirun as package
 from minirun import knowledge, recordings
 from minirun.core.handshake import Message
+from minirun.net import rtnetlink
 from minirun.show.log import recording
 from minirun.show.log.event import Event
 
@@ -56,7 +57,7 @@ def literals(name: str, position: int) -> set[str]:
 EMITTED = (
     literals("logged", 0) | literals("logged_python", 0) | literals("Step", 0)
     | literals("emit", 1) | literals("stage", 2)
-    | MESSAGES
+    | MESSAGES | set(rtnetlink.NAMES.values())
 ) - {"dup3", "fchdir", "chdir", "close_range", "sched_setaffinity"}  # fmt: skip
 """All names that an event can have; of a Step's calls, those that the log tells."""
 
@@ -88,6 +89,10 @@ def names() -> dict[str, Named]:
         found[message].kinds.add("message")
         found[message].arguments["to"].add("string")
         found[message].sources.add("core/handshake.py: Message")
+    for name in rtnetlink.NAMES.values():
+        found[name].kinds.add("netlink")
+        found[name].whole = False
+        found[name].sources.add("net/rtnetlink.py: change")
     for name in recordings.OWN:
         for event in (e for each in recording.read(recordings.path(name)) for e in each.events):
             if event.kind != "gate" and event.name in found:
@@ -172,7 +177,9 @@ def schema() -> dict[str, Any]:
             "stage": {"type": "integer", "minimum": 0, "maximum": 7},
             "actor": {"type": "string", "description": "runtime, init, hook, cli, ldconfig …"},
             "pid": {"type": "integer", "description": "on the host"},
-            "kind": {"enum": ["begin", "end", "syscall", "message", "exec", "note", "gate"]},
+            "kind": {
+                "enum": ["begin", "end", "syscall", "netlink", "message", "exec", "note", "gate"]
+            },
             "name": {"type": "string"},
             "args": {"type": "object"},
             "ret": {"type": ["integer", "null"]},
