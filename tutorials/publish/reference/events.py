@@ -7,6 +7,7 @@ readers: every name, its arguments, which function writes it, and what it means.
 import ast
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,13 @@ in ns; `why` one line for a reader. A line of `minirun observe` has `observed`, 
 
 def calls(*names: str) -> list[ast.Call]:
     """Every call, anywhere in the package, of a function or method with one of these names."""
+    return [call for name, call in _every_call() if name in names]
+
+
+@cache
+def _every_call() -> list[tuple[str, ast.Call]]:
     found = [n for tree in TREES.values() for n in ast.walk(tree) if isinstance(n, ast.Call)]
-    return [n for n in found if getattr(n.func, "attr", getattr(n.func, "id", "")) in names]
+    return [(getattr(n.func, "attr", getattr(n.func, "id", "")), n) for n in found]
 
 
 def literals(name: str, position: int) -> set[str]:
