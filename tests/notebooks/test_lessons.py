@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,6 @@ from tutorials.publish.runner import Block, blocks, matches
 from tutorials.publish.source import keys, parts
 
 ROOT = Path(package.__file__).parents[1]
-PLAY = (sys.executable, "-m", play.__name__)
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 BOTH = [(name, language) for name in lessons() for language in LANGUAGES]
 each_notebook = pytest.mark.parametrize(("name", "language"), BOTH)
@@ -117,10 +117,8 @@ def test_no_answer_stands_in_it(name: str, language: str) -> None:
 class Played:
     """A notebook with its outputs."""
 
-    def __init__(self, text: str) -> None:
-        self.cells: list[Any] = [
-            cell for cell in nbformat.reads(text, as_version=4).cells if cell.cell_type == "code"
-        ]
+    def __init__(self, notebook: Any) -> None:
+        self.cells: list[Any] = [cell for cell in notebook.cells if cell.cell_type == "code"]
 
     def texts(self, *beginnings: str) -> list[list[str]]:
         """The outputs, as text, of each cell that begins so."""
@@ -129,6 +127,45 @@ class Played:
             for cell in self.cells
             if cell.source.startswith(beginnings)
         ]
+
+
+Play = Callable[[Path, Path, dict[str, str]], Played]
+"""Plays a notebook in a folder, its kernel with this environment."""
+
+
+def player(*prefix: str) -> Iterator[Play]:
+    """For a fixture: a process that plays notebooks, each in a kernel of its own."""
+    with tempfile.TemporaryDirectory(prefix="minirun-play.") as home:
+        os.chmod(home, 0o777)
+        process = subprocess.Popen(
+            [*prefix, sys.executable, "-m", play.__name__], cwd=ROOT, text=True,
+            env=os.environ | {"HOME": home, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+        def played(file: Path, folder: Path, env: dict[str, str]) -> Played:
+            assert process.stdin and process.stdout
+            process.stdin.write(play.Request(str(file), str(folder), env).line())
+            process.stdin.flush()
+            answer = json.loads(process.stdout.readline())
+            assert isinstance(answer, dict), answer
+            return Played(nbformat.from_dict(answer))
+
+        yield played
+        process.communicate()
+        assert process.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def as_root() -> Iterator[Play]:
+    yield from player()
+
+
+@pytest.fixture(scope="module")
+def as_nobody() -> Iterator[Play]:
+    if not os.stat(ROOT).st_mode & 0o001:
+        skip(f"user nobody cannot read {ROOT}")
+    yield from player(*NOBODY)
 
 
 def environment(minirun: Program, home: Path) -> dict[str, str]:
@@ -162,16 +199,13 @@ def happened(name: str, language: str, outputs: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", lessons())
-def test_live_beside_what_the_text_promises(name: str, reachable: Program, tmp_path: Path) -> None:
+def test_live_beside_what_the_text_promises(
+    name: str, reachable: Program, tmp_path: Path, as_root: Play
+) -> None:
     """As root: each cell prints what the text has, each verdict is what the kernel said now."""
     language = "en"
     machine_has(source(name, language))
-    done = subprocess.run(
-        [*PLAY, str(file_of(name, language))], cwd=tmp_path, text=True,
-        env=environment(reachable, tmp_path), capture_output=True, timeout=110, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    played = Played(done.stdout)
+    played = as_root(file_of(name, language), tmp_path, environment(reachable, tmp_path))
     said = [texts[0] for texts in played.texts("%%shell", "%%answer")]
     for block, text in zip(looks(name), said, strict=True):
         assert block.expected is None or matches(block.expected, f"{text}\n"), text
@@ -181,19 +215,13 @@ def test_live_beside_what_the_text_promises(name: str, reachable: Program, tmp_p
 
 
 @pytest.mark.parametrize("name", lessons())
-def test_from_a_recording_as_nobody(name: str, minirun: Program) -> None:
+def test_from_a_recording_as_nobody(name: str, minirun: Program, as_nobody: Play) -> None:
     language = "ko"
-    if not os.stat(ROOT).st_mode & 0o001:
-        skip(f"user nobody cannot read {ROOT}")
     with tempfile.TemporaryDirectory(prefix="minirun-nobody.") as home:
         os.chown(home, 65534, 65534)
-        done = subprocess.run(
-            [*NOBODY, *PLAY, str(file_of(name, language))], cwd=home,
-            text=True, check=False, env=environment(minirun, Path(home)), capture_output=True,
-            timeout=110,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    played = Played(done.stdout)
+        played = as_nobody(
+            file_of(name, language), Path(home), environment(minirun, Path(home))
+        )
     shipped = json.loads((SHIPPED / f"{name}.json").read_text())
     assert "containers need root" in played.texts("import minirun")[0][0]
     said = [texts[0] for texts in played.texts("%%shell", "%%answer")]

@@ -4,6 +4,7 @@ It is played as a user without privileges, as most readers would: the outputs ar
 and the same on every machine.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -20,13 +21,13 @@ from tutorials.publish.notebooks import ROOT
 _NOBODY = 65534
 
 
-def page(name: str, language: str) -> str:
-    """Return the notebook as Markdown. Raises CalledProcessError."""
-    file = ROOT / "notebooks" / language / f"{name}.ipynb"
-    return "\n\n".join(_cell(cell) for cell in _play(file).cells) + "\n"
+def pages(names: list[str], language: str) -> list[str]:
+    """Return notebooks as Markdown. Raises CalledProcessError; ValueError if a cell fails."""
+    files = [ROOT / "notebooks" / language / f"{name}.ipynb" for name in names]
+    return ["\n\n".join(map(_cell, played.cells)) + "\n" for played in _play(files)]
 
 
-def _play(file: Path) -> Any:
+def _play(files: list[Path]) -> list[Any]:
     with tempfile.TemporaryDirectory(prefix="minirun-site.") as home:
         who: dict[str, Any] = {}
         if os.geteuid() == 0:
@@ -35,10 +36,14 @@ def _play(file: Path) -> Any:
         env = {"HOME": home, "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8",
                "MINIRUN_ROOT": f"{home}/root", "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
         done = subprocess.run(
-            [sys.executable, "-m", play.__name__, str(file)], env=env, cwd=home, text=True,
+            [sys.executable, "-m", play.__name__], env=env, cwd=home, text=True,
+            input="".join(play.Request(str(file), home, env).line() for file in files),
             stdout=subprocess.PIPE, check=True, **who,
         )  # fmt: skip
-    return nbformat.reads(done.stdout, as_version=4)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    if failed := [answer for answer in answers if isinstance(answer, str)]:
+        raise ValueError("\n".join(failed))
+    return [nbformat.from_dict(answer) for answer in answers]
 
 
 def _cell(cell: Any) -> str:

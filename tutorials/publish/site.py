@@ -89,9 +89,8 @@ def one_language(
     texts |= {"tutorials/reference/engines/README.md": None}
     for path in texts:
         put(tree, path, (ROOT / path).read_text(encoding="utf-8"), language, chosen)
-    for name in chosen:
-        path = f"notebooks/{language}/{name}.md"
-        put(tree, path, played.page(name, language), language, chosen)
+    for name, page in zip(chosen, played.pages(chosen, language), strict=True):
+        put(tree, f"notebooks/{language}/{name}.md", page, language, chosen)
     put(tree, "index.md", index(language, chosen, lite_too), language, chosen)
     record(extra / "recordings", language)
     words = ["-D", f"language={language}", "-D", f"html_extra_path={extra}"]
