@@ -1,10 +1,11 @@
 """The labs as nbgrader's assignment: the solved notebook passes, the students' does not."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
@@ -14,7 +15,8 @@ from conftest import Program
 from minirun.teach.lab import labs as catalogue
 from tutorials.publish import assignment
 
-pytest.importorskip("nbgrader")
+if find_spec("nbgrader") is None:  # to import it takes seconds, in each worker
+    pytest.skip("nbgrader is not installed", allow_module_level=True)
 LESSONS = ("03-overlayfs", "05-hooks")
 
 
@@ -34,29 +36,52 @@ def course(released: Path, tmp_path: Path) -> Path:
 
 
 VALIDATE = """
-import json, sys
+import json, os, sys
 from nbgrader.validator import Validator
-print("\\n" + json.dumps(Validator().validate(sys.argv[1]).get("failed", [])))
+for line in sys.stdin:
+    file, env = json.loads(line)
+    os.chdir(os.path.dirname(file))
+    os.environ.update(env)
+    print("\\n" + json.dumps(Validator().validate(file).get("failed", [])))
+    print("END", flush=True)
 """
+FailedTests = Callable[[Path], list[str]]
+"""Lets nbgrader play a notebook as a student would check it; gives the cells that fail."""
 
 
-def failed_tests(notebook: Path, minirun: Program) -> list[str]:
-    """Let nbgrader play a notebook as a student would check it; return the cells that fail."""
-    own = {"MINIRUN_ROOT": str(minirun.root), "JUPYTER_CONFIG_DIR": f"{notebook.parent}/.jupyter"}
-    done = subprocess.run(
-        [sys.executable, "-c", VALIDATE, notebook], env=os.environ | own, cwd=notebook.parent,
-        text=True, check=False, capture_output=True, timeout=110,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return [cell["source"] for cell in json.loads(done.stdout.splitlines()[-1])]
+@pytest.fixture(scope="module")
+def validator() -> "Iterator[subprocess.Popen[str]]":
+    """nbgrader, in one process for all notebooks: its imports take longer than most of them."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", VALIDATE], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    yield process
+    process.communicate()
+    assert process.returncode == 0
+
+
+@pytest.fixture
+def failed_tests(validator: "subprocess.Popen[str]", minirun: Program) -> FailedTests:
+    def failed(notebook: Path) -> list[str]:
+        config = f"{notebook.parent}/.jupyter"
+        own = {"MINIRUN_ROOT": str(minirun.root), "JUPYTER_CONFIG_DIR": config}
+        assert validator.stdin and validator.stdout
+        validator.stdin.write(f"{json.dumps([str(notebook), own])}\n")
+        validator.stdin.flush()
+        *_, found = iter(validator.stdout.readline, "END\n")
+        return [cell["source"] for cell in json.loads(found)]
+
+    return failed
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_solved_passes_and_unsolved_fails(course: Path, minirun: Program, lesson: str) -> None:
+def test_solved_passes_and_unsolved_fails(
+    course: Path, minirun: Program, failed_tests: FailedTests, lesson: str
+) -> None:
     solved = course / "source" / "labs-en" / f"{lesson}.ipynb"
     students = course / "release" / "labs-en" / f"{lesson}.ipynb"
-    assert failed_tests(solved, minirun) == []
-    failed = failed_tests(students, minirun)
+    assert failed_tests(solved) == []
+    failed = failed_tests(students)
     assert any("lab.is_mended()" in source for source in failed)
     assert not (minirun.root / ".labs").exists()
 
@@ -70,7 +95,7 @@ APPLY = [
 
 
 @pytest.mark.parametrize("trick", APPLY)
-def test_the_solution_is_out_of_reach(course: Path, minirun: Program, trick: str) -> None:
+def test_the_solution_is_out_of_reach(course: Path, failed_tests: FailedTests, trick: str) -> None:
     """What minirun shows to a learner who practises earns no point in an assignment."""
     students = course / "release" / "labs-en" / "03-overlayfs.ipynb"
     notebook = nbformat.read(students, as_version=4)
@@ -78,7 +103,7 @@ def test_the_solution_is_out_of_reach(course: Path, minirun: Program, trick: str
         if "YOUR CODE HERE" in cell.source:
             cell.source = trick.format(cell.id.removesuffix("-mend"))
     nbformat.write(notebook, students)
-    failed = failed_tests(students, minirun)
+    failed = failed_tests(students)
     assert any("lab.is_mended()" in source for source in failed)
 
 
