@@ -172,7 +172,8 @@ def medians(
     out = directory / "times.json"
     argv = [*around, "hyperfine", "-N", "-r", "1", "--export-json", str(out)]
     turns, order = [*commands.items()], []
-    for _ in range(runs + WARMUPS):
+    warmups = min(WARMUPS, runs)
+    for _ in range(runs + warmups):
         random.shuffle(turns)
         for name, command in turns:
             argv += ["-p", (prepare or {}).get(name, "true"), "-n", name, command]
@@ -182,7 +183,7 @@ def medians(
         sys.exit(done.stderr)
     times: dict[str, list[float]] = {name: [] for name in commands}
     rows = zip(order, json.loads(out.read_text())["results"], strict=True)
-    for name, row in [*rows][len(commands) * WARMUPS :]:
+    for name, row in [*rows][len(commands) * warmups :]:
         times[name] += wall_times(row)
     return {name: statistics.median(values) for name, values in times.items()}
 
