@@ -68,6 +68,11 @@ def check(tmp_path: Path) -> Check:
 @pytest.fixture
 def bundle(minirun: Program, layer: Path) -> Path:
     """A bundle with all that a config.json can ask of the kernel, and hooks of every kind."""
+    return full_bundle(minirun, layer)
+
+
+def full_bundle(minirun: Program, layer: Path) -> Path:
+    """Make that bundle, in the directory above `layer`."""
     config = plain_config(minirun, layer)
     config["domainname"] = "example.org"
     process, linux = config["process"], config["linux"]

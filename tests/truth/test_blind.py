@@ -2,11 +2,14 @@
 
 import json
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from conftest import Program, skip
+from layers import copy_layer, layer_of
 from minirun.show.log.event import Event, event_of
 from minirun.teach import strace
 from minirun.teach.oracle import calls as table
@@ -14,24 +17,29 @@ from minirun.teach.oracle import compare
 from minirun.teach.oracle.compare import LISTED
 from minirun.teach.oracle.findings import Report
 from minirun.teach.strace import Call
-from truth.conftest import GPUS, USER, Seen, look, pairs, with_command
+from truth.conftest import GPUS, USER, Seen, full_bundle, look, pairs, with_command
 
 
-@pytest.fixture(params=["GPUs", "cgroup v2", "user namespace", "bundle"])
-def seen(
-    request: pytest.FixtureRequest, minirun: Program, reachable: Program, tmp_path: Path
-) -> Seen:
-    """A run under strace, in which the log and strace agree."""
-    if request.param == "bundle":
-        bundle = with_command(request.getfixturevalue("bundle"), "true")
-        return look(minirun, tmp_path, "run", "--bundle", str(bundle), f"blind-{os.getpid()}")
-    if request.param == "user namespace":
-        return look(reachable, tmp_path, "run", *USER, "busybox", "true")
-    if request.param == "cgroup v2":
-        if "cgroup2" not in Path("/proc/mounts").read_text():
-            skip("no cgroup2 file system is mounted on this machine")
-        minirun.flags = ("--cgroup", "v2")
-    return look(minirun, tmp_path, "run", *GPUS, "busybox", "true")
+@pytest.fixture(scope="module", params=["GPUs", "cgroup v2", "user namespace", "bundle"])
+def seen(request: pytest.FixtureRequest, command: str) -> Iterator[Seen]:
+    """A run under strace, in which the log and strace agree. No test changes what it holds."""
+    with tempfile.TemporaryDirectory(prefix="minirun-test.") as folder:
+        place = Path(folder)
+        place.chmod(0o711)  # the root of a user namespace goes through it
+        program = Program(command, place / "containers")
+        words = ["run", *GPUS, "busybox", "true"]
+        if request.param == "bundle":
+            layer = copy_layer(layer_of("busybox"), place / "rootfs")
+            bundle = with_command(full_bundle(program, layer), "true")
+            words = ["run", "--bundle", str(bundle), f"blind-{os.getpid()}"]
+        if request.param == "user namespace":
+            words = ["run", *USER, "busybox", "true"]
+        if request.param == "cgroup v2":
+            if "cgroup2" not in Path("/proc/mounts").read_text():
+                skip("no cgroup2 file system is mounted on this machine")
+            program.flags = ("--cgroup", "v2")
+        yield look(program, place, *words)
+        program.clean()
 
 
 def firsts(seen: Seen) -> list[tuple[Event, Call]]:
@@ -66,7 +74,7 @@ def told_by(call: Call) -> object:
         return None
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def calls(seen: Seen) -> list[Call]:
     """All calls of it: the very records that the report's pairs hold."""
     parsed = strace.parse(seen.watched.text)
