@@ -32,7 +32,7 @@ from pathlib import Path
 
 import pytest
 
-from layers import layer_of
+from layers import copy_layer, layer_of
 from minirun.core.keeping.places import HISTORY, NEW, ROOT
 from minirun.core.keeping.places import STORE as DEFAULT_STORE
 from minirun.core.kernel import mountinfo
@@ -241,10 +241,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
 @pytest.fixture
 def layer(tmp_path: Path) -> Path:
     """A copy of busybox's root filesystem that a test may spoil."""
-    source = layer_of("busybox")
-    target = tmp_path / "rootfs"
-    shutil.copytree(source, target, symlinks=True)
-    return target
+    return copy_layer(layer_of("busybox"), tmp_path / "rootfs")
 
 
 # --- the leak check: after all tests, in the one process that is not a worker ------------------

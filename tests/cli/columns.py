@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from conftest import wait_until
-from layers import layer_of
+from layers import copy_layer, layer_of
 
 IMAGE = layer_of("busybox")
 Done = subprocess.CompletedProcess[str]
@@ -23,7 +22,7 @@ class Runtime:
         self.bundle = bundle
         self.name = name
         if not (bundle / "rootfs").exists():
-            shutil.copytree(IMAGE, bundle / "rootfs", symlinks=True)
+            copy_layer(IMAGE, bundle / "rootfs")
 
     def __call__(self, *words: str, input: str = "", env: dict[str, str] | None = None) -> Done:
         """Run it; ID in `words` is the container's."""

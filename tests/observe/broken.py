@@ -10,14 +10,13 @@ differs from what the runtime prints: runc says "mkdir /plain: not a directory",
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from layers import layer_of
+from layers import copy_layer, layer_of
 
 Config = dict[str, Any]
 RUNTIMES = ("runc", "crun")
@@ -69,7 +68,7 @@ def make(broken: Broken, path: Path) -> Path:
     """Make the bundle in an empty directory, and return this directory."""
     subprocess.run(["runc", "spec", "--bundle", str(path)], check=True)
     rootfs = path / "rootfs"
-    shutil.copytree(layer_of("busybox"), rootfs, symlinks=True)
+    copy_layer(layer_of("busybox"), rootfs)
     file = path / "config.json"
     config = json.loads(file.read_text())
     config["ociVersion"] = "1.0.2"  # Ubuntu 24.04's crun refuses that of its runc

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, skip, wait_until
-from layers import layer_of
+from layers import copy_layer, layer_of
 from minirun.fast import launcher
 from required import installed
 
@@ -58,7 +58,7 @@ class User(Program):
         path = self.home / name
         path.mkdir()
         layer = layer_of("busybox", self.home / ".local/share/minirun")
-        shutil.copytree(layer, path / "rootfs", symlinks=True)
+        copy_layer(layer, path / "rootfs")
         for each in (path, *path.rglob("*")):
             os.chown(each, UID, UID, follow_symlinks=False)
         done = self("spec", "--rootless", "--bundle", str(path))
