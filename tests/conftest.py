@@ -18,6 +18,7 @@ tests/inspect would hide Python's own module.
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import os
@@ -29,6 +30,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,6 +142,13 @@ class Program:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
         )  # fmt: skip
 
+    def spec(self, *command: str) -> Any:
+        """The config.json that `spec busybox` writes for a command, for a test to change.
+
+        Each worker asks once: nothing of it depends on the state root.
+        """
+        return json.loads(_spec_of_busybox(self.path, self.flags, command))
+
     def events(self, container_id: str = "") -> list[dict[str, object]]:
         """The events of a container, living or gone; of the newest one by default."""
         living = sorted(self.root.glob(f"{container_id or '*'}/events.jsonl"))
@@ -159,6 +168,13 @@ class Program:
         if self.left():
             self("gc")
         Path(roots.entry_of(STORE, str(self.root))).unlink(missing_ok=True)
+
+
+@functools.cache
+def _spec_of_busybox(path: str, flags: tuple[str, ...], command: tuple[str, ...]) -> str:
+    done = Program(path, Path("/nosuch"), *flags)("spec", "busybox", *command)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="session")

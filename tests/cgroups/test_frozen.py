@@ -37,7 +37,7 @@ class Frozen:
             self._write("THAWED", "0")
 
     def config(self, path: str) -> None:
-        config = json.loads(self.program("spec", "busybox", "true").stdout)
+        config = self.program.spec("true")
         config["linux"]["cgroupsPath"] = path
         (self.bundle / "config.json").write_text(json.dumps(config))
 

@@ -25,7 +25,7 @@ class Evil:
         self.minirun = minirun
         self.layer = layer
         self.host = host
-        config: dict[str, Any] = json.loads(minirun("spec", "busybox", "true").stdout)
+        config: dict[str, Any] = minirun.spec("true")
         config["root"]["path"] = str(layer)
         self.config = config
         (host / "secret").write_text("the host's secret\n")

@@ -24,7 +24,7 @@ class Bundle:
         self.path = path
         self.rootfs = path / "rootfs"
         self.name = f"s-{path.name[-20:]}-{os.getpid()}"
-        self.config = json.loads(program("spec", "busybox", "true").stdout)
+        self.config = program.spec("true")
 
     def write(self, command: str | list[str], **changes: Any) -> None:
         """Write config.json; `linux__sysctl={…}` is a change of linux.sysctl."""

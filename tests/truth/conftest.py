@@ -95,7 +95,7 @@ def full_bundle(minirun: Program, layer: Path) -> Path:
 
 def plain_config(program: Program, layer: Path) -> dict[str, Any]:
     """The config.json of a container that sleeps, with `layer` as its root filesystem."""
-    config: dict[str, Any] = json.loads(program("spec", "busybox", "sleep", "100").stdout)
+    config: dict[str, Any] = program.spec("sleep", "100")
     config["root"]["path"] = str(layer)
     return config
 

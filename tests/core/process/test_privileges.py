@@ -31,7 +31,7 @@ def run(minirun: Program, layer: Path, tmp_path: Path) -> Run:
         command: str | list[str], host: dict[str, Any] | None = None, **process: Any
     ) -> subprocess.CompletedProcess[str]:
         args = ["sh", "-c", command] if isinstance(command, str) else command
-        config = json.loads(minirun("spec", "busybox", *args).stdout)
+        config = minirun.spec(*args)
         config["process"] |= process
         for key in [key for key, value in process.items() if value is None]:
             del config["process"][key]

@@ -50,8 +50,7 @@ def bundle(minirun: Program, tmp_path: Path, layer: Path) -> Callable[..., Path]
     """Make a bundle whose config.json has minirun's hook: a root filesystem of busybox."""
 
     def make(*args: str, gpus: str = "0,1", **more: Any) -> Path:
-        text = minirun("spec", "busybox", *args).stdout
-        config = json.loads(text)
+        config = minirun.spec(*args)
         config["annotations"] = {}
         config["process"]["env"].append(f"NVIDIA_VISIBLE_DEVICES={gpus}")
         config["process"].pop("rlimits", None)
