@@ -46,7 +46,9 @@ def test_without_strace(minirun: Program, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["runc", "crun"])
-def test_it_is_killed(name: str, minirun: Program, layer: Path, tmp_path: Path) -> None:
+def test_it_is_killed(
+    name: str, minirun: Program, layer: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """The container goes on: it is traced by none, its calls work, and its status is told."""
     runtime = Runtime(name, minirun, tmp_path)
     script = "while mkdir /tick; do rmdir /tick; echo tick; sleep 0.01; done"
@@ -56,15 +58,18 @@ def test_it_is_killed(name: str, minirun: Program, layer: Path, tmp_path: Path) 
     (bundle.path / "config.json").write_text(json.dumps(config))
     container = f"goes-on-{os.getpid()}"
     runtime.names.append(container)
+    request.addfinalizer(runtime.clean)
     words = runtime.argv("run", "--bundle", str(bundle.path), container)
     ticks = tmp_path / "ticks"
     with ticks.open("w") as file:
         observer = subprocess.Popen(
             runtime.apart(minirun.argv("observe", "--", *words)), stdout=file, stderr=file
         )
-        wait_until(lambda: ticks.stat().st_size > 50)
-        observer.send_signal(signal.SIGKILL)
-        observer.wait()
+        try:
+            wait_until(lambda: ticks.stat().st_size > 50, 60)
+        finally:
+            observer.kill()
+            observer.wait()
     pid = json.loads(runtime("state", container))["pid"]
     status = Path(f"/proc/{pid}/status")
     wait_until(lambda: "TracerPid:\t0\n" in status.read_text())
