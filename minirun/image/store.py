@@ -21,7 +21,7 @@ from minirun.core.keeping.record import Record
 from minirun.image import Reference
 
 RECORD, LAYERS = "image.json", "layers"
-DECLARED = ("volumes", "stop_signal", "labels", "healthcheck")
+DECLARED = ("ports", "volumes", "stop_signal", "labels", "healthcheck")
 """What `run` keeps in the container's record, as image.json has it."""
 
 TYPE_CHECKING = False
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
         """The digest of its configuration."""
         manifest: str
         """Of an image from elsewhere: the digest of its manifest."""
+        ports: list[str]
+        """What it exposes: 80/tcp."""
         volumes: list[str]
         stop_signal: str
         labels: dict[str, str]
@@ -165,11 +167,11 @@ _KEYS = {
     "entrypoint": list, "cmd": list, "workdir": str, "user": str,
 }  # fmt: skip
 _MORE = {
-    "volumes": list, "stop_signal": str, "labels": dict, "healthcheck": dict, "size": int,
-    "architecture": str, "created": str, "manifest": str, "id": str,
+    "ports": list, "volumes": list, "stop_signal": str, "labels": dict, "healthcheck": dict,
+    "size": int, "architecture": str, "created": str, "manifest": str, "id": str,
 }  # fmt: skip
 """Keys that an image need not have."""
-_TEXTS = ("env", "entrypoint", "cmd", "volumes")
+_TEXTS = ("env", "entrypoint", "cmd", "ports", "volumes")
 _INT64 = 1 << 63
 
 

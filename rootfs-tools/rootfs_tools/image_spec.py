@@ -117,6 +117,8 @@ class ImageConfig(NamedTuple):
     cmd: tuple[str, ...] = ()
     workdir: str = ""
     user: str = ""
+    ports: tuple[str, ...] = ()
+    """What it exposes, as 80/tcp."""
     volumes: tuple[str, ...] = ()
     stop_signal: str = ""
     healthcheck: Mapping[str, Any] = {}
@@ -225,8 +227,7 @@ def parse_config(data: bytes) -> ImageConfig:
     diff_ids = _strings(rootfs, "diff_ids")
     for digest in diff_ids:
         _checked(digest, "image configuration: rootfs.diff_ids")
-    _mapping(config, "ExposedPorts")  # a build takes it, and these, out of `raw`
-    for key in ("Shell", "OnBuild"):
+    for key in ("Shell", "OnBuild"):  # a build takes them out of `raw`
         _strings(config, key)
     platform = Platform(
         _string(document, "os"), _string(document, "architecture"), _string(document, "variant")
@@ -235,7 +236,8 @@ def parse_config(data: bytes) -> ImageConfig:
         platform, diff_ids,
         env=_strings(config, "Env"), entrypoint=_words(config, "Entrypoint"),
         cmd=_words(config, "Cmd"), workdir=_string(config, "WorkingDir"),
-        user=_string(config, "User"), volumes=tuple(_mapping(config, "Volumes")),
+        user=_string(config, "User"), ports=tuple(_mapping(config, "ExposedPorts")),
+        volumes=tuple(_mapping(config, "Volumes")),
         stop_signal=_string(config, "StopSignal"), labels=_texts(config, "Labels"),
         healthcheck=_healthcheck(_mapping(config, "Healthcheck")),
         created=_string(document, "created"),

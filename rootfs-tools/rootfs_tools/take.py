@@ -153,7 +153,8 @@ class _Taken:
             "layers": [layer.chain_id for layer in layers], "env": list(config.env),
             "entrypoint": list(config.entrypoint), "cmd": list(config.cmd),
             "workdir": config.workdir or "/", "user": config.user,
-            "volumes": list(config.volumes), "stop_signal": config.stop_signal,
+            "ports": list(config.ports), "volumes": list(config.volumes),
+            "stop_signal": config.stop_signal,
             "labels": dict(config.labels), "healthcheck": dict(config.healthcheck),
         }  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -267,3 +268,26 @@ def test_the_kernel_chooses(network_host: Host) -> None:
     number = host.run("port", "web", "80").rpartition(":")[2]
     assert int(number) > 1023
     assert page(host, f"{HOST}:{number}", outside=True) == "hello"
+
+
+def test_all_that_an_image_exposes(network_host: Host, tmp_path: Path) -> None:
+    """-P; what the image says is a port of the container, and never one of the host."""
+    host = network_host
+    rows = {"good": ["80/tcp", "53/udp"], "bad": ["127.0.0.1:80:80"], "many": ["1-5000"]}
+    source = host.store / "images"
+    copies = tmp_path / "images"
+    copies.mkdir()
+    for name, exposed in rows.items():
+        shutil.copytree(os.path.realpath(source / "busybox"), copies / name, symlinks=True)
+        details = json.loads((copies / name / "image.json").read_text())
+        changed = details | {"name": name, "ports": exposed}
+        (copies / name / "image.json").write_text(json.dumps(changed))
+    source.unlink()
+    source.symlink_to(copies)
+    host.run("run", "-d", "-q", "--name", "web", "-P", "-p", "8053:53/udp", "good", "sleep", "99")
+    ports = dict(line.split(" -> ") for line in host.run("port", "web").splitlines())
+    assert ports.keys() == {"80/tcp", "53/udp"}
+    assert ports["53/udp"] == "0.0.0.0:8053"
+    for name, text in (("bad", "the image exposes '127.0.0.1:80:80'"), ("many", "more than 1000")):
+        done = host("run", "--rm", "-q", "-P", name, "true")
+        assert done.returncode == 125 and text in done.stderr, done.stderr

@@ -25,8 +25,8 @@ _DEFAULT = "bridge"
 _PORT_FLAGS = frozenset(("publish", "publish_all"))
 _ADDRESS_FLAGS = frozenset(("ip", "ip6", "mac_address", "network_alias"))
 _NAME_FLAGS = frozenset(("dns", "dns_search", "dns_option", "add_host"))
-_LONGEST_NAME = 64
-"""Bytes of a host name: sethostname(2)."""
+_MOST_PORTS = 1000
+"""Of an image that -P publishes all ports of: each is a socket that is held."""
 
 
 def add(
@@ -160,7 +160,11 @@ def _ports(flags: ConfigFlags, run: RunOptions) -> tuple[tuple[object, ...], ...
     if flags.publish_all:
         taken = {(port.port, port.protocol) for port in found}
         for text in run.declared.get("ports", ()):
+            if ":" in text:  # it says which port is published, and not where
+                raise UsageError(f"the image exposes {text[:40]!r}, which is no port", "-p PORT")
             found += [port for port in ports.parse(text) if (port.port, port.protocol) not in taken]
+            if len(found) > _MOST_PORTS:
+                raise UsageError(f"more than {_MOST_PORTS} ports to publish", "-p for some of them")
     seen = set()
     for port in found:
         key = (port.host_ip, port.first, port.protocol)

@@ -260,6 +260,7 @@ def config_of(
     config = {
         "Env": list(image.env), "Entrypoint": list(image.entrypoint), "Cmd": list(image.cmd),
         "WorkingDir": image.workdir, "User": image.user, "Labels": details.get("labels", {}),
+        "ExposedPorts": {port: {} for port in details.get("ports", [])},
         "Volumes": {path: {} for path in details.get("volumes", [])},
         "StopSignal": details.get("stop_signal", ""),
         "Healthcheck": details.get("healthcheck", {}),
