@@ -136,13 +136,14 @@ def _bind(store: str, asked: NetworkRequest) -> list[Held]:
     try:
         for row in asked.ports:
             held.append(ports.bind(ports.Port(*row)))
-    except ports.PortInUse as error:
+    except BaseException as error:
         for each in held:
             each.bound.close()
-        found = (lease for name in network.names(store) for lease in leases.all_of(store, name))
-        holders = {lease.holder["pid"]: lease.id for lease in found if lease.holder}
-        if error.pid in holders:
-            raise error.by(f"the container {holders[error.pid]}") from None
+        if isinstance(error, ports.PortInUse):
+            found = (lease for name in network.names(store) for lease in leases.all_of(store, name))
+            holders = {lease.holder["pid"]: lease.id for lease in found if lease.holder}
+            if error.pid in holders:
+                raise error.by(f"the container {holders[error.pid]}") from None
         raise
     return held
 

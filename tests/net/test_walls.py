@@ -189,6 +189,8 @@ BAD = [
     (("--add-host", "a:b"), "invalid IP address in add-host: 'b'"),
     (("--add-host", "a b:1.1.1.1"), "bad format for add-host"),
     (("--add-host", "a\n6.6.6.6 b:1.1.1.1"), "bad format for add-host"),
+    (("--hostname", "a b"), "invalid name in --hostname: 'a b'"),
+    (("--network", "n", "--hostname", "a\n6.6.6.6 b"), "invalid name in --hostname"),
     (("--domainname", "a b"), "invalid name in --domainname: 'a b'"),
     (("--domainname", "a" * 64), "invalid name in --domainname"),
 ]

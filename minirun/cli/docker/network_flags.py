@@ -184,6 +184,8 @@ def _with_names(
     """
     if flags.domainname:
         names.check_name(flags.domainname, "--domainname")
+    if always and flags.hostname:  # its neighbours' hosts have it too
+        names.check_name(flags.hostname, "--hostname")
     if not always and not flags.given & _NAME_FLAGS:
         return run._replace(domainname=flags.domainname)
     hint = "--dns 1.1.1.1"
