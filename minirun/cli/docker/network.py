@@ -19,10 +19,12 @@ from minirun.net import leases, names, network, request
 from minirun.net.leases import Lease
 from minirun.net.network import Network, NetworkError
 from minirun.running import lookup
-from minirun.show.text import table
+from minirun.show.text import network_picture, paint, table
 
 with lazy:
+    from minirun.inspect.network import facts
     from minirun.net import attach, links, rtnetlink  # pyroute2: 130 ms
+    from minirun.show.figures import network as network_figure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ class NetworkInspect(Flags):
     """Print all that is known of networks."""
 
     command = "network inspect"
+    picture: bool
+    svg: bool
 
 
 class NetworkRm(Flags):
@@ -243,12 +247,29 @@ def _document(store: str, net: Network) -> dict[str, Any]:
 
 
 def main_inspect(args: list[str], settings: Settings) -> int:
-    """Print networks as a JSON list with docker's names."""
+    """Print networks as a JSON list with docker's names, or as a picture of what the kernel has."""
     flags = NetworkInspect(args)
+    if flags.picture or flags.svg:
+        return _draw(flags, settings)
     if not flags.args:
         raise UsageError("network inspect takes one name at least", "minirun network ls")
     rows = [_document(settings.store, network.load(settings.store, each)) for each in flags.args]
     return write(json.dumps(rows, indent=4) + "\n")
+
+
+def _draw(flags: NetworkInspect, settings: Settings) -> int:
+    """Print the picture of networks; of all if none is named."""
+    if flags.picture and flags.svg:
+        raise UsageError("--picture or --svg, not both")
+    _need_root()
+    found = facts.read(settings.store, flags.args or network.names(settings.store))
+    if flags.svg:
+        return write(network_figure.document(found))
+    if not found:
+        return show(["no network: the first container makes the default one"])
+    unicode = paint.speaks_unicode()
+    pages = ["\n".join(network_picture.lines(each, unicode=unicode)) for each in found]
+    return write("\n\n".join(pages) + "\n")
 
 
 def main_rm(args: list[str], settings: Settings) -> int:

@@ -9,5 +9,6 @@ paint       rows as the text that goes out, with colours
 live        while the run goes on; viewers: who looks on; pacing: --pace
 played      a recording
 dry_run     --dry-run
+network_picture   a network
 explained   topics of minirun.knowledge
 """

@@ -1,0 +1,123 @@
+"""A network as a picture of text: the host's way out, the bridge, each cable, each container.
+
+    network bridge
+    host
+    |   way out     e0 (2): 192.0.2.2/24, default via 192.0.2.1, MTU 1500
+    |-- bridge minirun0 (3): 10.88.0.1/16, up, MTU 1500
+    |   |-- veth1a2b3c4d (4) === eth0 (2) in container web
+
+The numbers in brackets are the kernel's ifindex. It is ASCII where the locale is not UTF-8.
+"""
+
+from __future__ import annotations
+
+from minirun.core.keeping.visible import clean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.inspect.network.facts import EndFacts, LinkFacts, NetworkPicture
+
+_SIGNS = {True: ("├── ", "│   ", " ═══ ", "→"), False: ("|-- ", "|   ", " === ", "->")}
+"""In Unicode, or in ASCII: a branch, a trunk, a cable, an arrow."""
+_COLUMN = 11
+MISSING, FOREIGN = "missing", "not minirun's record"
+
+
+def title(picture: NetworkPicture) -> str:
+    """Return the network's name and addresses."""
+    net = picture.network
+    subnets = ", ".join(filter(None, (net.subnet, net.subnet6)))
+    return f"network {net.name}: {subnets}{', internal: no way out' if net.internal else ''}"
+
+
+def way_out(picture: NetworkPicture) -> str:
+    """Return the link that the host's default route is by."""
+    route, link = picture.way_out, picture.out_link
+    if route is None or link is None:
+        return "none: the host has no default route"
+    via = f", default via {route.via}" if route.via else ", default"
+    return f"{end(link)}: {' '.join(link.addresses) or 'no address'}{via}, MTU {link.mtu}"
+
+
+def bridge(picture: NetworkPicture) -> list[str]:
+    """Return the bridge's name, and what it has."""
+    link = picture.bridge
+    if link is None:
+        return [f"bridge {picture.network.bridge}: not there"]
+    state = f"{'up' if link.is_up else 'DOWN'}, MTU {link.mtu}, {link.mac}"
+    return [f"bridge {end(link)}", f"{' '.join(link.addresses) or 'no address'}, {state}"]
+
+
+def end(link: LinkFacts) -> str:
+    """Return a link's name with its ifindex."""
+    return f"{link.name} ({link.number})"
+
+
+def cable(one: EndFacts) -> tuple[str, str]:
+    """Return both ends of a container's veth pair: the host's, the container's."""
+    outer = end(one.outside) if one.outside else f"{one.lease.link} (-)"
+    inner = end(one.inside) if one.inside else f"{one.lease.interface} (-)"
+    return outer, f"{inner} in container {one.lease.id}"
+
+
+def details(one: EndFacts, arrow: str = "→") -> list[tuple[str, str]]:
+    """Return name and value of what one container has."""
+    rows: list[tuple[str, str]] = []
+    for link, where in ((one.outside, "the host's end"), (one.inside, "the container's end")):
+        if link and not link.is_up:
+            rows.append(("DOWN", where))
+    if one.outside and one.inside and one.inside.peer != one.outside.number:
+        rows.append(("peer", f"of {one.inside.name} is link {one.inside.peer} of the host"))
+    if one.inside:
+        rows.append(("address", " ".join(one.inside.addresses) or "none"))
+        rows.append(("MAC", f"{one.inside.mac}, MTU {one.inside.mtu}"))
+    rows += [("route", route.shown) for route in one.routes]
+    rows += [("hosts", f"{address} {' '.join(names)}") for address, names in one.names]
+    for port in one.lease.ports:
+        at = port["host_ip"] or "any address"
+        words = f"{at}, {port['protocol']} {port['host_port']} {arrow} {port['port']}"
+        rows.append(("published", words))
+    return rows + differences(one.missing, one.foreign)
+
+
+def differences(missing: tuple[str, ...], foreign: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return rows for what only the records have, and what only the kernel has."""
+    return [(f"{MISSING}:", each) for each in missing] + [(f"{FOREIGN}:", e) for e in foreign]
+
+
+def rules(picture: NetworkPicture, arrow: str = "→") -> list[tuple[str, str]]:
+    """Return the rules of NAT, chain by chain, and the elements of its maps."""
+    rows = []
+    for chain, words, comment in picture.rules:
+        rows.append((chain, f"{words}{f'   # {comment}' if comment else ''}"))
+    for name, key, value in picture.ports:
+        rows.append((name, f"{key} {arrow} {value}"))
+    return rows
+
+
+def lines(picture: NetworkPicture, *, unicode: bool = True) -> list[str]:
+    """Return the picture."""
+    branch, trunk, between, arrow = _SIGNS[unicode]
+    forwards = "yes" if picture.forwards else "NO"
+    found = [title(picture), "host"]
+    found += [f"{trunk}{_row('way out', way_out(picture), unicode)}"]
+    found += [f"{trunk}{_row('forwards', f'{forwards}: net.ipv4.ip_forward', unicode)}", trunk]
+    name, *rest = bridge(picture)
+    found.append(f"{branch}{clean(name, unicode)}")
+    found += [f"{trunk}{trunk}{_row('address', each, unicode)}" for each in rest]
+    found += _rows(differences(picture.missing, picture.foreign), trunk * 2, unicode)
+    for one in picture.ends:
+        ends = between.join(clean(each, unicode) for each in cable(one))
+        found += [trunk * 2, f"{trunk}{branch}{ends}"]
+        found += _rows(details(one, arrow), trunk * 2, unicode)
+    found += [trunk, f"{branch}table inet minirun: NAT"]
+    found += _rows(rules(picture, arrow) or [("none", "")], trunk, unicode)
+    return [line.rstrip() for line in found]
+
+
+def _rows(rows: list[tuple[str, str]], before: str, unicode: bool) -> list[str]:
+    return [f"{before}{_row(*row, unicode)}" for row in rows]
+
+
+def _row(name: str, value: str, unicode: bool) -> str:
+    return f"{name:<{_COLUMN}} {clean(value, unicode)}" if name else clean(value, unicode)
