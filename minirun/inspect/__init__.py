@@ -12,7 +12,7 @@ end), and if the two differ.
     past        what the log knows: stages, hooks
     snapshot    all of that at one moment, for --snapshots and --step
     gpu         gpu why, gpu diff
-    network     network inspect --picture
+    network     network inspect --picture, network why
 """
 
 from typing import Any

@@ -22,7 +22,7 @@ from minirun.running import lookup
 from minirun.show.text import network_picture, paint, table
 
 with lazy:
-    from minirun.inspect.network import facts
+    from minirun.inspect.network import facts, ways, why
     from minirun.net import attach, links, rtnetlink  # pyroute2: 130 ms
     from minirun.show.figures import network as network_figure
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _HERE = "minirun.cli.docker.network"
-COMMANDS = dict.fromkeys(("create", "ls", "inspect", "rm", "prune", "connect", "disconnect"), _HERE)
+_NAMES = ("create", "ls", "inspect", "rm", "prune", "connect", "disconnect", "why")
+COMMANDS = dict.fromkeys(_NAMES, _HERE)
 _OPTIONS = ("mtu", "com.docker.network.driver.mtu")
 """What --opt knows: the size of a packet, by podman's name and by docker's."""
 
@@ -99,6 +100,13 @@ class NetworkDisconnect(Flags):
 
     command = "network disconnect"
     force: bool = flag("-f")
+
+
+class NetworkWhy(Flags):
+    """Say what stops a packet to a container, or out of it."""
+
+    command = "network why"
+    json: bool
 
 
 class PortFlags(Flags):
@@ -270,6 +278,33 @@ def _draw(flags: NetworkInspect, settings: Settings) -> int:
     unicode = paint.speaks_unicode()
     pages = ["\n".join(network_picture.lines(each, unicode=unicode)) for each in found]
     return write("\n\n".join(pages) + "\n")
+
+
+def main_why(args: list[str], settings: Settings) -> int:
+    """Print a packet's way step by step; return 1 if something stops it."""
+    flags = NetworkWhy(args)
+    if len(flags.args) not in (1, 2):
+        raise UsageError("network why takes a container, and perhaps HOST:PORT", "network why ID")
+    target = _target(flags.args[1]) if len(flags.args) == 2 else None
+    container = _running(settings, flags.args[0])
+    scene = why.scene(container)
+    found = [ways.way_to(scene, *target)] if target else ways.general(scene)
+    stopped = why.first(found)
+    if flags.json:
+        write(json.dumps(why.document(container.id, found), indent=2) + "\n")
+    else:
+        unicode = paint.speaks_unicode()
+        write(table.page(why.lines(container.id, found), unicode=unicode))
+    return int(stopped is not None and stopped[1].verdict == why.STOPS)
+
+
+def _target(text: str) -> tuple[str, int]:
+    """Return host and port of HOST:PORT. Raises UsageError."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
+        raise UsageError(f"invalid HOST:PORT {text!r}", "deb.debian.org:80, or [2001:db8::1]:80")
+    return host, int(port)
 
 
 def main_rm(args: list[str], settings: Settings) -> int:

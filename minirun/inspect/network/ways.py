@@ -1,0 +1,537 @@
+"""The steps of a packet's way: into a container by a published port, and out of it.
+
+They come in the order in which a packet meets them: NAT, the host's routing, the chains of the
+forward hook, the bridge, the cable, the container's link and address, and the program that listens.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+
+from minirun.core.keeping import state
+from minirun.inspect.network import facts, inside, ruleset
+from minirun.inspect.network.ruleset import PacketFacts
+from minirun.inspect.network.why import OK, PARTLY, STOPS, UNKNOWN, PacketWay, Scene, WayStep
+from minirun.net import leases, network
+from minirun.net.leases import Lease
+from minirun.net.network import Network
+from minirun.net.ports import holder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_AGAIN = "minirun rm -f ID, and run it again: its start makes all of it anew"
+
+
+def general(scene: Scene) -> list[PacketWay]:
+    """Return the way in by each published port, and the way out. Raises MinirunError, OSError."""
+    found = [
+        way_in(scene, net, lease, port) for net, lease in scene.own for port in lease.ports
+    ]  # fmt: skip
+    return [*found, way_out(scene)]
+
+
+def way_in(scene: Scene, net: Network, lease: Lease, port: dict[str, Any]) -> PacketWay:
+    """Return the way to a published port. Raises MinirunError, OSError."""
+    at, protocol, number = port["host_ip"], port["protocol"], port["host_port"]
+    six, is_local = ":" in at, bool(at) and ipaddress.ip_address(at).is_loopback
+    relayed = six and not lease.address6
+    to = lease.address6 if six and not relayed else lease.address
+    steps = [_held(lease, port, relayed), *_published_at(scene, at)]
+    if not relayed:
+        steps.append(_led(scene, port, to))
+    if not (is_local or relayed):
+        steps.append(_forwarding(six))
+    steps += [_route(scene, net, to), *_bridge(scene, net)]
+    if not (is_local or relayed):
+        steps.append(_passes_in(scene, net, to, protocol, port["port"]))
+    steps += _cable(scene, net, lease)
+    steps += _listens(scene.pid, lease, protocol, port["port"])
+    if not (is_local or relayed) and not net.internal:
+        steps.append(_way_back(scene, six))
+    title = f"in: {protocol} {number} of {at or 'every address'} to {to} port {port['port']}"
+    return PacketWay(title, tuple(steps))
+
+
+def _held(lease: Lease, port: dict[str, Any], relayed: bool) -> WayStep:
+    number, protocol = port["host_port"], port["protocol"]
+    if lease.holder and state.is_alive(lease.holder):
+        return WayStep("port held", OK, f"minirun:ports (pid {lease.holder['pid']}) has it")
+    other, _ = holder(number, protocol) if protocol != "sctp" else ("", 0)
+    who = f"{other} has it" if other else "nobody has it"
+    text = f"minirun:ports does not run, {who}: what comes to ::1, or only by IPv6, ends there"
+    return WayStep("port held", STOPS if relayed else PARTLY, text, _AGAIN)
+
+
+def _published_at(scene: Scene, at: str) -> list[WayStep]:
+    """Return the step that says which addresses of the host answer."""
+    name = "published at"
+    if not at:
+        return [WayStep(name, OK, "every address of the host")]
+    address = ipaddress.ip_address(at)
+    advice = "leave the address out: -p HOST:PORT answers on every address, IPv6 too"
+    if address.is_loopback:
+        text = f"{at} alone: other hosts are refused"
+    elif any(at == one.partition("/")[0] for link in scene.host.links for one in link.addresses):
+        text = f"{at} alone: the host's other addresses refuse, 127.0.0.1 too"
+    else:
+        return [WayStep(name, STOPS, f"{at} is no address of this host now", "ip -brief address")]
+    other = "by IPv6 nobody answers" if address.version == 4 else "by IPv4 nobody answers"
+    text += f"; {other}, and localhost may be {'::1' if address.version == 4 else '127.0.0.1'}"
+    return [WayStep(name, PARTLY, text, advice)]
+
+
+def _led(scene: Scene, port: dict[str, Any], to: str) -> WayStep:
+    """Return the step of NAT: which container the host's port leads to."""
+    name, at = "NAT", port["host_ip"]
+    if not at:
+        version = 6 if ":" in to else 4
+        at = _own_address(scene, version)
+    is_local = ipaddress.ip_address(at).is_loopback
+    link = "" if is_local or not scene.out_link else scene.out_link.name
+    packet = PacketFacts("", at, port["protocol"], port["host_port"], link, is_local=True)
+    found = scene.rules.judge("output" if is_local else "prerouting", packet, "nat")
+    wanted = f"{to}:{port['port']}"
+    if found.word == ruleset.DNAT and found.to == wanted:
+        return WayStep(name, OK, f"{found.where} leads it to {wanted}")
+    if found.word == ruleset.DNAT:
+        text = f"{found.where} leads it to {found.to} instead: {found.rule}"
+        return WayStep(name, STOPS, text, "another port: -p OTHER:PORT; or take that rule away")
+    if not any(chain.table == "minirun" for chain in scene.rules.chains.values()):
+        text = "the table inet minirun is gone: another program has flushed the rules"
+        return WayStep(name, STOPS, text, _AGAIN)
+    return WayStep(
+        name, STOPS, f"no rule leads it to {wanted}: its map has no such element", _AGAIN
+    )
+
+
+def _own_address(scene: Scene, version: int) -> str:
+    """Return an address of the host by which others reach it; else that of loopback."""
+    link = scene.out_link
+    found = [ipaddress.ip_interface(one).ip for one in (link.addresses if link else ())]
+    loopback = "::1" if version == 6 else "127.0.0.1"
+    return next((str(one) for one in found if one.version == version), loopback)
+
+
+def _forwarding(six: bool) -> WayStep:
+    path = "ipv6/conf/all/forwarding" if six else "ipv4/ip_forward"
+    shown = f"net.{path.replace('/', '.')}"
+    if facts.setting(path) == "1":
+        return WayStep("forwarding", OK, f"{shown} is 1")
+    text = f"{shown} is {facts.setting(path) or 'not there'}: the host is no router, and drops it"
+    return WayStep("forwarding", STOPS, text, f"sysctl -w {shown}=1, and see what resets it")
+
+
+def _route(scene: Scene, net: Network, to: str) -> WayStep:
+    """Return the step of the host's routing to a container."""
+    link, via = facts.route_to(to)
+    if link == net.bridge:
+        return WayStep("route", OK, f"the host reaches {to} by {link}")
+    if not link:
+        return WayStep("route", STOPS, f"the host has no route to {to}", _AGAIN)
+    by = f"{link} via {via}" if via else link
+    rows = [one for one in scene.host.routes if one.link == link and _covers(one.to, to)]
+    text = f"the host sends {to} to {by}: route {rows[0].to if rows else '?'} overlaps the subnet"
+    advice = f"a network of other addresses: minirun network create --subnet …; {net.name} has"
+    return WayStep("route", STOPS, f"{text} {net.subnet}", f"{advice} {net.subnet}")
+
+
+def _covers(subnet: str, address: str) -> bool:
+    return subnet != "default" and ruleset.is_in(address, subnet)
+
+
+def _bridge(scene: Scene, net: Network) -> list[WayStep]:
+    link = scene.host.link(net.bridge)
+    if link is None:
+        return [WayStep("bridge", STOPS, f"there is no link {net.bridge}", _AGAIN)]
+    if not link.is_up:
+        advice = f"ip link set {net.bridge} up"
+        return [WayStep("bridge", STOPS, f"{net.bridge} is down", advice)]
+    if net.gateway not in [one.partition("/")[0] for one in link.addresses]:
+        text = f"{net.bridge} has not the gateway's address {net.gateway}"
+        advice = f"ip address add {net.gateway}/{net.subnet.rpartition('/')[2]} dev {net.bridge}"
+        return [WayStep("bridge", STOPS, text, advice)]
+    return [WayStep("bridge", OK, f"{net.bridge} is up and has {net.gateway}")]
+
+
+def _passes_in(scene: Scene, net: Network, to: str, protocol: str, port: int) -> WayStep:
+    """Return the step of the firewall for a packet from outside, and for its answer."""
+    out = scene.out_link.name if scene.out_link else ""
+    packet = PacketFacts("", to, protocol, port, out, net.bridge, is_dnat=True)
+    back = PacketFacts(to, "", protocol, 0, net.bridge, out, "established")
+    return _passes(scene, (packet, back), net)
+
+
+def _passes(scene: Scene, packets: tuple[PacketFacts, ...], net: Network) -> WayStep:
+    """Return the step of the forward hook: every chain of every table has to accept."""
+    name = "firewall"
+    unknown = None
+    for packet in packets:
+        found = scene.rules.judge("forward", packet)
+        if found.word == ruleset.DROP:
+            text = f"{found.where} drops it: {found.rule}"
+            return WayStep(name, STOPS, text, _let_through(found.where, net))
+        if found.word == ruleset.UNKNOWN:
+            unknown = unknown or found
+    if unknown:
+        text = f"{unknown.where} may stop it: {unknown.rule}"
+        return WayStep(name, UNKNOWN, text, "nft list ruleset shows all rules")
+    return WayStep(name, OK, "every chain of the forward hook lets it pass")
+
+
+def _let_through(where: str, net: Network) -> str:
+    """Return what lets packets through a chain that drops them."""
+    if "table inet minirun" in where:
+        return f"minirun network connect {net.name} ID: so both are on one network; or -p"
+    if "table ip filter" in where or "table ip6 filter" in where:
+        rules = f"iptables -I FORWARD -i {net.bridge} -j ACCEPT, and the same with -o"
+        return f"{rules} (beside docker: -I DOCKER-USER; ufw: ufw route allow in on {net.bridge})"
+    return f"a rule there that accepts iifname and oifname {net.bridge}"
+
+
+def _cable(scene: Scene, net: Network, lease: Lease) -> list[WayStep]:
+    """Return the steps of the veth pair and of the container's address."""
+    outer, bridge = scene.host.link(lease.link), scene.host.link(net.bridge)
+    if outer is None:
+        return [WayStep("cable", STOPS, f"the host's end {lease.link} is not there", _AGAIN)]
+    if not bridge or outer.master != bridge.number:
+        advice = f"ip link set {lease.link} master {net.bridge}"
+        text = f"{lease.link} is not in the bridge {net.bridge}"
+        return [WayStep("cable", STOPS, text, advice)]
+    if not outer.is_up:
+        advice = f"ip link set {lease.link} up"
+        return [WayStep("cable", STOPS, f"the host's end {lease.link} is down", advice)]
+    steps = [WayStep("cable", OK, f"{lease.link} is up, in {net.bridge}")]
+    return [*steps, _end(facts.namespace(facts.pid_of(lease)), lease)]
+
+
+def _end(there: facts.NamespaceLinks, lease: Lease) -> WayStep:
+    name, link = f"{lease.interface} in {lease.id}", there.link(lease.interface)
+    if link is None:
+        return WayStep(name, STOPS, "the container's end is not there", _AGAIN)
+    if not link.is_up:
+        return WayStep(name, STOPS, "it is down", f"in it: ip link set {lease.interface} up")
+    if lease.address not in [one.partition("/")[0] for one in link.addresses]:
+        text = f"it has not the address {lease.address}"
+        advice = f"in it: ip address add {lease.address} dev {lease.interface}"
+        return WayStep(name, STOPS, text, advice)
+    return WayStep(name, OK, f"it is up and has {lease.address}")
+
+
+def _listens(pid: int, lease: Lease, protocol: str, port: int) -> list[WayStep]:
+    """Return the step of the program in the container."""
+    name, what = "listens", f"{protocol} port {port}"
+    if protocol not in ("tcp", "udp"):
+        return [WayStep(name, UNKNOWN, f"who listens on {what} is not looked at")]
+    found = inside.listening(pid, protocol, port)
+    if not found:
+        text = f"nothing in {lease.id} listens on {what}"
+        advice = f"see that its program runs (minirun logs {lease.id}), and on which port"
+        return [WayStep(name, STOPS, text, advice)]
+    if all(one.is_loopback for one in found):
+        text = f"what listens on {what} takes {found[0].address} alone: its own container's"
+        return [WayStep(name, STOPS, text, "let it listen on 0.0.0.0, or :: for IPv6 too")]
+    taken = {
+        at: any(one.takes(at) for one in found) for at in (lease.address, lease.address6) if at
+    }
+    shown = ", ".join(sorted({one.address for one in found}))
+    if not any(taken.values()):
+        text = f"what listens on {what} takes {shown}, not {lease.address}"
+        return [WayStep(name, STOPS, text, "let it listen on 0.0.0.0, or :: for IPv6 too")]
+    if not all(taken.values()):
+        refused = next(at for at, is_taken in taken.items() if not is_taken)
+        version = 6 if ":" in refused else 4
+        text = f"IPv{version}: what listens on {what} takes {shown}, not {refused}"
+        advice = "let it listen on ::, which takes IPv4 too; or use a network without IPv6"
+        return [WayStep(name, PARTLY, text, advice)]
+    return [WayStep(name, OK, f"a program takes {what} at {shown}")]
+
+
+def _way_back(scene: Scene, six: bool) -> WayStep:
+    name = "way back"
+    if route := scene.inner.default(6 if six else 4):
+        return WayStep(name, OK, route.shown)
+    text = "the container has no default route: its answers to other hosts end in it"
+    return WayStep(name, STOPS, text, _default_route(scene))
+
+
+def _default_route(scene: Scene) -> str:
+    gateway = next((net.gateway for net, _ in scene.own if not net.internal), "")
+    if not gateway:
+        return f"minirun network connect bridge {scene.container.id}"
+    return f"in its namespace: nsenter -t {scene.pid} -n ip route add default via {gateway}"
+
+
+def way_out(scene: Scene) -> PacketWay:
+    """Return the way out in general. Raises MinirunError, OSError."""
+    title = "out: to other hosts"
+    if all(net.internal for net, _ in scene.own):
+        text = "the container's networks are internal"
+        advice = f"minirun network connect bridge {scene.container.id}"
+        step = WayStep("default route", STOPS, text, advice)
+        return PacketWay(title, (step, *_names(scene)))
+    default = scene.inner.default()
+    if default is None:
+        text = "the container has none: nothing leaves its own network"
+        step = WayStep("default route", STOPS, text, _default_route(scene))
+        return PacketWay(title, (step, *_resolvers(scene), *_names(scene)))
+    steps = [WayStep("default route", OK, default.shown)]
+    steps += _to_gateway(scene, default.link, default.via)
+    if own := scene.by_link(default.link):
+        steps += _beyond(scene, *own, "", scene.out_link)
+    steps += [*_resolvers(scene), *_names(scene)]
+    return PacketWay(title, tuple(steps))
+
+
+def _to_gateway(scene: Scene, link: str, via: str) -> list[WayStep]:
+    """Return the steps to the host, which is the gateway."""
+    own = scene.by_link(link)
+    if own is None:
+        return [WayStep("gateway", UNKNOWN, f"{link} is no link of minirun's")]
+    net, lease = own
+    steps = _cable(scene, net, lease)[::-1] + _bridge(scene, net)
+    if via and via not in (net.gateway, net.gateway6):
+        text = f"{via} is not the host, which is {net.gateway}"
+        return [*steps, WayStep("gateway", STOPS, text, _default_route(scene))]
+    return [*steps, WayStep("gateway", OK, f"{via} is the host, by {net.bridge}")] if via else steps
+
+
+def _beyond(
+    scene: Scene, net: Network, lease: Lease, to: str, out: facts.LinkFacts | None,
+    protocol: str = "", port: int = 0,
+) -> list[WayStep]:  # fmt: skip
+    """Return the steps from the bridge to the outside; `to`: an address, "" for any."""
+    six = ":" in to
+    source = lease.address6 if six else lease.address
+    steps = [_forwarding(six)]
+    if out is None:
+        text = f"the host has no route to {to}" if to else "the host has no default route"
+        return [*steps, WayStep("host's way out", STOPS, text, "ip route")]
+    if not out.is_up:
+        text = f"{out.name} is down"
+        return [*steps, WayStep("host's way out", STOPS, text, f"ip link set {out.name} up")]
+    steps.append(WayStep("host's way out", OK, f"{out.name}: {' '.join(out.addresses)}"))
+    steps.append(_route(scene, net, source))
+    there = to or ("2001:db8::" if six else "198.51.100.0")
+    packet = PacketFacts(source, there, protocol, port, net.bridge, out.name)
+    back = PacketFacts(there, source, protocol, 0, out.name, net.bridge, "established")
+    steps.append(_passes(scene, (packet, back), net))
+    steps.append(_masquerade(scene, packet))
+    return [*steps, _mtu(scene, lease, out)]
+
+
+def _masquerade(scene: Scene, packet: PacketFacts) -> WayStep:
+    found = scene.rules.judge("postrouting", packet, "nat")
+    if found.word == ruleset.MASQUERADE:
+        return WayStep("masquerade", OK, f"{found.where}: by the address of {packet.link_out}")
+    text = f"no rule gives it the host's address: others cannot answer {packet.source}"
+    verdict = UNKNOWN if found.word == ruleset.UNKNOWN else STOPS
+    return WayStep("masquerade", verdict, text, _AGAIN)
+
+
+def _mtu(scene: Scene, lease: Lease, out: facts.LinkFacts) -> WayStep:
+    inner = scene.inner.link(lease.interface)
+    if inner is None or inner.mtu <= out.mtu:
+        return WayStep("MTU", OK, f"{out.name} carries {out.mtu} bytes")
+    text = f"{out.name} carries {out.mtu} bytes, {lease.interface} in the container sends up to"
+    advice = f"minirun network create --opt mtu={out.mtu} NAME, and run it with --network NAME"
+    more = f"{inner.mtu}: small packets pass, large ones may hang (TLS)"
+    return WayStep("MTU", PARTLY, f"{text} {more}", advice)
+
+
+def _resolvers(scene: Scene) -> list[WayStep]:
+    """Return the step of the container's DNS servers."""
+    name, servers = "DNS servers", inside.name_servers(scene.pid)
+    advice = "run it with --dns ADDRESS: a server that other hosts reach too"
+    if not servers:
+        text = "resolv.conf names none: look-ups go to 127.0.0.1, which is the container"
+        return [WayStep(name, STOPS, text, advice)]
+    dead = [server for server in servers if _is_dead(scene.pid, server)]
+    if not dead:
+        return [WayStep(name, OK, ", ".join(servers))]
+    text = f"{', '.join(dead)} is the container's own loopback, and nothing listens there"
+    verdict = STOPS if dead == servers else PARTLY
+    return [WayStep(name, verdict, text, advice)]
+
+
+def _is_dead(pid: int, server: str) -> bool:
+    """Return True for a server on the container's loopback that is not there."""
+    if not ipaddress.ip_address(server).is_loopback:
+        return False
+    return not any(
+        one.takes(server) or one.address == server for one in inside.listening(pid, "udp", 53)
+    )
+
+
+def _names(scene: Scene) -> list[WayStep]:
+    """Return the step of the container's hosts: it says what the networks' records say."""
+    there = inside.hosts(scene.pid)
+    stale = []
+    for lease in _known(scene):
+        for one in lease.names[:1]:
+            said = [address for address, names in there if one in names]
+            wrong = [at for at in said if at not in (lease.address, lease.address6)]
+            if wrong and not {lease.address, lease.address6} & set(said):
+                stale.append(f"it says {one} is {wrong[0]}, which is {lease.address}")
+            elif not said:
+                stale.append(f"it has no {one}, which is {lease.address}")
+    if not stale:
+        return [WayStep("hosts file", OK, "its names are those of the networks")]
+    return [WayStep("hosts file", STOPS, f"it is stale: {'; '.join(stale)}", _ADVICE_HOSTS)]
+
+
+_ADVICE_HOSTS = "run it again, or mend /etc/hosts in the container: another program wrote it"
+
+
+def _known(scene: Scene) -> list[Lease]:
+    """Return the leases whose names the container's hosts has to have: its own, neighbours'."""
+    found = []
+    hostname = scene.container.config.raw.get("hostname") or ""
+    for net, lease in scene.own:
+        found += [lease] if hostname in lease.names[:1] else []
+        if net.name != network.DEFAULT:
+            others = leases.all_of(scene.store, net.name)
+            found += [one for one in others if one != lease and leases.is_live(one)]
+    return found
+
+
+def way_to(scene: Scene, host: str, port: int) -> PacketWay:
+    """Return the way of a TCP connection to a host and a port. Raises MinirunError, OSError."""
+    title = f"out: to {host} port {port}"
+    steps, addresses = _look_up(scene, host)
+    for address in addresses[:1]:
+        steps += _to(scene, address, port)
+        if not any(step.verdict == STOPS for step in steps):
+            steps.append(_answers(scene, address, port))
+    return PacketWay(title, tuple(steps))
+
+
+def _answers(scene: Scene, address: str, port: int) -> WayStep:
+    why_not = inside.connects(scene.pid, address, port)
+    if not why_not:
+        return WayStep("answer", OK, f"{address} takes a connection to port {port}")
+    text = f"{address} port {port}: {why_not}"
+    return WayStep("answer", STOPS, text, "the way there is free as far as this host can see")
+
+
+def _look_up(scene: Scene, host: str) -> tuple[list[WayStep], list[str]]:
+    """Return the step of the name, and its addresses, IPv4 first: hosts, then DNS."""
+    name = "name"
+    try:
+        return [WayStep(name, OK, "it is an address")], [str(ipaddress.ip_address(host))]
+    except ValueError:
+        pass
+    there = [address for address, names in inside.hosts(scene.pid) if host in names]
+    owners = [one for one in _known(scene) if host in one.names]
+    if owners:
+        right = [at for one in owners for at in (one.address, one.address6) if at]
+        if not there or not set(there) & set(right):
+            said = f"says {there[0]}" if there else "has no such name"
+            text = f"the container's hosts file is stale: it {said}, {host} is {right[0]}"
+            return [WayStep("hosts file", STOPS, text, _ADVICE_HOSTS)], []
+    if there:
+        return [WayStep(name, OK, f"{there[0]}, by the container's hosts file")], _sorted(there)
+    return _by_dns(scene, host)
+
+
+def _by_dns(scene: Scene, host: str) -> tuple[list[WayStep], list[str]]:
+    steps = _resolvers(scene)
+    if steps[0].verdict == STOPS:
+        return steps, []
+    silent = []
+    for server in inside.name_servers(scene.pid):
+        try:
+            found = inside.ask_dns(scene.pid, server, host)
+        except UnicodeError:
+            return [WayStep("name", STOPS, f"{host} can be no name")], []
+        if found:
+            return [*steps, WayStep("name", OK, f"{found[0]}, by {server}")], _sorted(found)
+        if found is not None:
+            text = f"{server} knows no address of {host}"
+            return [*steps, WayStep("name", STOPS, text, "see that the name is right")], []
+        silent.append(server)
+    text = f"no DNS server answers: {', '.join(silent)}"
+    advice = f"minirun network why {scene.container.id} {silent[0]}:53; or --dns ADDRESS"
+    return [*steps, WayStep("name", STOPS, text, advice)], []
+
+
+def _sorted(addresses: list[str]) -> list[str]:
+    return sorted(addresses, key=lambda one: ":" in one)
+
+
+def _to(scene: Scene, address: str, port: int) -> list[WayStep]:
+    """Return the steps from the container to an address."""
+    link, via = facts.route_to(address, scene.pid)
+    if not link:
+        six = ":" in address
+        if six and not any(net.subnet6 for net, _ in scene.own):
+            text = "no network of the container has IPv6"
+            advice = "minirun network create --ipv6 NAME, and run it with --network NAME"
+            return [WayStep("route", STOPS, text, advice)]
+        text = f"the container has no route to {address}, and no default route"
+        return [WayStep("default route", STOPS, text, _default_route(scene))]
+    if link == "lo":
+        return [_own_port(scene, address, port)]
+    steps = [WayStep("route", OK, f"{address} by {link}{f' via {via}' if via else ''}")]
+    own = scene.by_link(link)
+    if own is None:
+        return [*steps, WayStep("link", UNKNOWN, f"{link} is no link of minirun's")]
+    net, lease = own
+    host_link, _ = facts.route_to(address)
+    if via or host_link == "lo":
+        steps += _to_gateway(scene, link, via)
+    if host_link == "lo":
+        return [*steps, _on_the_host(scene, net, lease, address, port)]
+    if not via:
+        return [*steps, *_to_neighbour(scene, net, address, port)]
+    out = scene.host.link(host_link)
+    return [*steps, *_beyond(scene, net, lease, address, out, "tcp", port)]
+
+
+def _own_port(scene: Scene, address: str, port: int) -> WayStep:
+    """Return the step for an address of the container itself."""
+    found = [one for one in inside.listening(scene.pid, "tcp", port)
+             if one.takes(address) or one.address == address]  # fmt: skip
+    if found:
+        return WayStep("listens", OK, f"{address} is the container's own, and it listens there")
+    text = f"{address} is the container itself, not the host, and it does not listen on {port}"
+    gateway = scene.own[0][0].gateway
+    return WayStep("listens", STOPS, text, f"the host is {gateway} (--add-host NAME:host-gateway)")
+
+
+def _on_the_host(scene: Scene, net: Network, lease: Lease, address: str, port: int) -> WayStep:
+    """Return the step for a port of the host: a published one, or a program's."""
+    source = lease.address6 if ":" in address else lease.address
+    packet = PacketFacts(source, address, "tcp", port, net.bridge, is_local=True)
+    led = scene.rules.judge("prerouting", packet, "nat")
+    if led.word == ruleset.DNAT:
+        return WayStep("NAT", OK, f"{led.where} leads it to {led.to}")
+    stopped = scene.rules.judge("input", packet)
+    if stopped.word == ruleset.DROP:
+        text = f"{stopped.where} drops it: {stopped.rule}"
+        advice = (
+            f"a rule there that accepts iifname {net.bridge} (ufw: ufw allow in on {net.bridge})"
+        )
+        return WayStep("firewall", STOPS, text, advice)
+    found = inside.listening(os.getpid(), "tcp", port)
+    if any(one.takes(address) or one.address == address for one in found):
+        return WayStep("listens", OK, f"the host listens on port {port}")
+    if found:
+        text = f"what listens on the host's port {port} takes {found[0].address} alone"
+        return WayStep("listens", STOPS, text, f"let it listen on {address}, or on 0.0.0.0")
+    return WayStep("listens", STOPS, f"nothing on the host listens on port {port}")
+
+
+def _to_neighbour(scene: Scene, net: Network, address: str, port: int) -> list[WayStep]:
+    """Return the steps to another container of the same network."""
+    others = leases.all_of(scene.store, net.name)
+    found = [one for one in others if address in (one.address, one.address6)]
+    pid = facts.pid_of(found[0]) if found else 0
+    if not pid:
+        text = f"no container has {address}: it is in the subnet of {net.name}, {net.subnet}"
+        advice = "for a host elsewhere of that address: a network with another --subnet"
+        return [WayStep("neighbour", STOPS, text, advice)]
+    steps = [WayStep("neighbour", OK, f"{address} is container {found[0].id}")]
+    return [*steps, *_cable(scene, net, found[0]), *_listens(pid, found[0], "tcp", port)]
