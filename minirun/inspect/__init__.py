@@ -27,11 +27,12 @@ from minirun.image import workshop
 from minirun.image.store import LayerOrigin
 from minirun.inspect import limits, mounts, past, processes
 from minirun.inspect import wanted as asked
-from minirun.inspect.document import Anatomy
+from minirun.inspect.document import Anatomy, NetworkRow
 from minirun.inspect.given import device_names, saved_edits
 
 with lazy:
-    from minirun.net import interfaces  # pyroute2 takes 130 ms to import
+    from minirun.inspect.network import facts
+    from minirun.net import interfaces, leases, ports  # pyroute2 takes 130 ms to import
 
 
 def anatomy(container: Container) -> Anatomy:
@@ -49,7 +50,7 @@ def anatomy(container: Container) -> Anatomy:
         "cgroup": record.cgroup,
         "namespaces": {}, "user": None, "capabilities": {}, "seccomp": None,
         "noNewPrivileges": None, "mounts": [], "devices": [], "deviceRules": None,
-        "interfaces": [], "limits": {}, "usage": None, "memberOf": {},
+        "interfaces": [], "networks": [], "limits": {}, "usage": None, "memberOf": {},
         "hooks": past.hooks(container, found),
         "gpus": saved_edits(record),
         "stages": past.stages(found),
@@ -90,6 +91,7 @@ def _ask_kernel(container: Container, document: Anatomy) -> None:
     document["devices"] = limits.nodes(container, pid, rules)
     if not container.unprivileged:  # a process without privileges cannot setns back out
         document["interfaces"] = _interfaces(pid)
+        document["networks"] = _networks(container, document["interfaces"])
     document["memberOf"] = processes.cgroups(pid)
     document["differences"] = asked.differences(document, rules)
 
@@ -109,6 +111,28 @@ def _others(container: Container) -> dict[str, int]:
 
 def _interfaces(pid: int) -> list[dict[str, Any]]:
     return [row._asdict() for row in interfaces.interfaces(pid)]
+
+
+def _networks(container: Container, there: list[dict[str, Any]]) -> list[NetworkRow]:
+    """Return the networks that a container is on; addresses and links are the kernel's."""
+    rows = (container.record.network or {}).get("networks", ())
+    store, own = container.settings.store, container.directory
+    found = [one for row in rows for one in leases.all_of(store, row["network"])]
+    mine = [one for one in found if one.container == own]
+    links = facts.namespace().links if mine else ()
+    result: list[NetworkRow] = []
+    for lease in mine:
+        outer = next((one for one in links if one.name == lease.link), None)
+        bridges = [one.name for one in links if outer and one.number == outer.master]
+        inner = [row for row in there if row["name"] == lease.interface]
+        addresses = [at for row in inner for at in row["addresses"] if not at.startswith("fe80:")]
+        result.append({
+            "network": lease.network, "bridge": bridges[0] if bridges else None,
+            "link": outer.name if outer else None,
+            "interface": lease.interface if inner else None, "addresses": addresses,
+            "ports": ports.shown(list(lease.ports)),
+        })  # fmt: skip
+    return result
 
 
 __all__ = ["anatomy", "device_names"]

@@ -101,6 +101,22 @@ class NodeFacts(TypedDict):
     simulated: bool
 
 
+class NetworkRow(TypedDict):
+    """One network that the container is on; None for a link that the kernel does not have."""
+
+    network: str
+    bridge: str | None
+    """The bridge that the host's end is plugged into."""
+    link: str | None
+    """The host's end of the veth pair."""
+    interface: str | None
+    """The container's."""
+    addresses: list[str]
+    """With the length of the network: 10.88.0.2/16."""
+    ports: list[str]
+    """Published ones, 0.0.0.0:8080->80/tcp, as its record has them."""
+
+
 class Ending(TypedDict):
     """How a hook ended: `status` is None if it did not end by itself, `duration` is in ns."""
 
@@ -206,6 +222,7 @@ class Anatomy(TypedDict):
     deviceRules: list[str] | None
     interfaces: list[dict[str, Any]]
     """As minirun.net.interfaces has them."""
+    networks: list[NetworkRow]
     limits: LimitFacts
     usage: dict[str, int | None] | None
     """As minirun.cgroups.stats.usage has it."""

@@ -27,6 +27,7 @@ def lines(found: Anatomy, rules: list[str], width: int, *, unicode: bool = True)
         ("Device rules", rules or _wanted_rules(found)),
         ("Cgroup", _cgroup(found)),
         ("Network interfaces", _interfaces(found)),
+        ("Networks", _networks(found)),
         ("GPUs", _gpus(found)),
         ("Hooks", _hooks(found)),
         ("Stages", _stages(found)),
@@ -262,6 +263,16 @@ def _interfaces(found: Anatomy) -> list[str]:
         f"{row['name']}  {'up' if row['up'] else 'down'}  {' '.join(row['addresses'])}".rstrip()
         for row in found["interfaces"]
     ]
+
+
+def _networks(found: Anatomy) -> list[str]:
+    rows = []
+    for row in found["networks"]:
+        ends = f"{row['interface'] or 'no link'} to {row['link'] or 'no link'}"
+        at = " ".join(row["addresses"]) or "no address"
+        rows.append(f"{row['network']}  {ends} in {row['bridge'] or 'no bridge'}, {at}")
+        rows += [f"{'':<{len(row['network'])}}  published {port}" for port in row["ports"]]
+    return rows
 
 
 def _gpus(found: Anatomy) -> list[str]:

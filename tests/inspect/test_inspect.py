@@ -15,7 +15,7 @@ KEYS = {
     "id", "status", "pid", "bundle", "rootfs", "annotations", "created", "ociVersion", "owner",
     "live", "image", "layers", "declared", "args", "exitStatus", "cgroup", "memberOf",
     "namespaces", "user", "capabilities", "seccomp", "noNewPrivileges", "mounts", "devices",
-    "deviceRules", "interfaces",
+    "deviceRules", "interfaces", "networks",
     "limits", "usage", "hooks", "gpus", "stages", "wanted", "differences",
 }  # fmt: skip
 WIDE = {"COLUMNS": "80", "LC_ALL": "C.UTF-8"}

@@ -189,3 +189,17 @@ def test_all_networks_and_none(shop: Host) -> None:
     assert "bridge mr-empty: not there" in page
     assert shop("network", "inspect", "--picture", "nosuch").returncode == 125
     assert "not both" in shop("network", "inspect", "--picture", "--svg", "shop").stderr
+
+
+def test_the_page_of_a_container(shop: Host) -> None:
+    """`inspect ID` has its networks, as they are in the kernel."""
+    found = json.loads(shop.run("inspect", "--json", "web"))["networks"]
+    links = [row["ifname"] for row in ip_json(shop, "link show") if row.get("master") == "mr-shop"]
+    assert len(found) == 1
+    assert found[0]["network"] == "shop" and found[0]["bridge"] == "mr-shop"
+    assert found[0]["interface"] == "eth0" and found[0]["link"] in links
+    assert found[0]["addresses"] == ["10.99.0.2/24", "fd00:99::2/64"]
+    assert found[0]["ports"] == ["0.0.0.0:8080->80/tcp"]
+    page = shop.run("inspect", "web", env=UTF8 | {"COLUMNS": "80"})
+    rows = page[page.index("Networks\n") :].splitlines()[1:3]
+    assert "shop" in rows[0] and "mr-shop" in rows[0] and "10.99.0.2/24" in " ".join(rows)
