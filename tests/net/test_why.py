@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from conftest import wait_until
 from net.hosts import HOST, HOST6, OUTSIDE, OUTSIDE6, Host
+from required import skip
 
 PAGE = "mkdir /www; echo hello > /www/index.html; exec httpd -f -h /www -p "
 DOCKERS = (
@@ -113,6 +115,51 @@ def test_2_a_rule_that_is_not_understood_is_no_verdict(network_host: Host) -> No
     rule = "nft add rule ip filter FORWARD meta mark 7 accept"
     with changed(host, *DOCKERS, rule, back="nft delete table ip filter"):
         is_first(why(host, "web"), "firewall", "unknown", "FORWARD", "mark 7")
+
+
+def test_2_rules_of_iptables(network_host: Host) -> None:
+    """Which state `-m conntrack` asks for, nft does not say; a target of its own is known."""
+    host = network_host
+    if not shutil.which("iptables-nft"):
+        skip("iptables-nft is not installed")
+    serve(host, "-p", "8080:80")
+    states = "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+    rule = "iptables-nft -A FORWARD"
+    back = "nft delete table ip filter"
+    with changed(host, "iptables-nft -P FORWARD DROP", f"{rule} -i docker0 {states}", back=back):
+        is_first(why(host, "web"), "firewall", "STOPS", "chain FORWARD", "policy drop")
+        assert host.shell(f"{rule} {states}") == ""
+        is_first(why(host, "web"), "firewall", "unknown", "policy drop, unless", "xt conntrack")
+    with changed(host, f"{rule} -o minirun0 -j REJECT", back=back):
+        assert curl(host, f"http://{HOST}:8080/") == "failed 7"
+        is_first(why(host, "web"), "firewall", "STOPS", "oifname minirun0", "REJECT")
+
+
+def test_2_rules_that_nft_does_not_list(network_host: Host) -> None:
+    host = network_host
+    if not shutil.which("iptables-legacy") or host.shell("iptables-legacy -P FORWARD DROP"):
+        skip("iptables-legacy is not installed, or this kernel has no tables of it")
+    serve(host, "-p", "8080:80")
+    assert curl(host, f"http://{HOST}:8080/") == "failed 28"
+    is_first(why(host, "web"), "firewall", "unknown", "iptables-legacy")
+
+
+def test_2_between_neighbours_too(network_host: Host) -> None:
+    """With br_netfilter, as docker loads it, packets of one bridge meet the forward chains too."""
+    host = network_host
+    host.run("network", "create", "shop")
+    serve(host, "--network", "shop")
+    host.run("run", "-d", "-q", "--name", "guest", "--network", "shop", "busybox", "sleep", "99")
+    setting = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
+    there = setting.exists() and host.shell(f"cat {setting}") == "1"
+    with changed(host, *DOCKERS, back="nft delete table ip filter"):
+        said = host("exec", "guest", "nc", "-w", "2", "10.89.0.2", "80", input="GET /\r\n\r\n")
+        assert ("hello" in said.stdout) == (not there)
+        found = why(host, "guest", "web:80")
+        if there:
+            is_first(found, "firewall", "STOPS", "policy drop")
+        else:
+            assert found == {}
 
 
 def test_2_the_way_out_by_another_tables_jumps(network_host: Host) -> None:

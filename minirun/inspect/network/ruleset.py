@@ -24,6 +24,9 @@ ACCEPT, DROP, UNKNOWN, DNAT, MASQUERADE = "accept", "drop", "unknown", "dnat", "
 _FINAL = {"accept": ACCEPT, "drop": DROP, "reject": DROP, "masquerade": MASQUERADE,
           "snat": MASQUERADE, "redirect": DNAT, "dnat": DNAT}  # fmt: skip
 """Statements after which a chain's later rules are not read."""
+_TARGETS = {"REJECT": "reject", "MASQUERADE": "masquerade", "SNAT": "snat", "DNAT": "dnat",
+            "REDIRECT": "redirect"}  # fmt: skip
+"""Those of iptables' own that nft has a statement for: iptables-extensions(8)."""
 _DEEPEST = 16
 """Jumps, one in the other: NFT_JUMP_STACK_SIZE, linux/netfilter/nf_tables.h."""
 _FAMILIES = {4: ("inet", "ip"), 6: ("inet", "ip6")}
@@ -126,8 +129,8 @@ class Ruleset:
         for chain in self.at(hook, packet.version, kind):
             found, maybe = self._read(chain, packet, 0)
             end = found or Judgement(chain.policy, chain.shown, f"policy {chain.policy}")
-            if doubt := [one for one in maybe if one.word not in (end.word, "")]:
-                unknown = unknown or doubt[0]._replace(word=UNKNOWN)
+            if doubt := [one for one in maybe if one.word != end.word]:
+                unknown = unknown or _doubtful(end, doubt[0])
             elif end.word != ACCEPT:
                 return end
         return unknown or Judgement(ACCEPT)
@@ -191,6 +194,8 @@ class Ruleset:
                 return (matches if to else False), (kind, ""), to
             elif kind in _FINAL or kind == "return":
                 return matches, (kind, ""), ""
+            elif kind == "xt" and body and body.get("name") in _TARGETS:
+                return matches, (_TARGETS[body["name"]], ""), ""
             elif kind in ("xt", "limit", "quota"):
                 matches = None
         return matches, None, ""
@@ -254,6 +259,14 @@ class Ruleset:
         if kind == "fib" and body.get("result") == "type" and body.get("flags") == ["daddr"]:
             return "local" if packet.is_local else "unicast"
         return None
+
+
+def _doubtful(end: Judgement, doubt: Judgement) -> Judgement:
+    """Return a judgement that hangs on one rule, of which it is not known if it matches."""
+    if end.word == ACCEPT:
+        return doubt._replace(word=UNKNOWN, rule=f"{doubt.rule}, if that matches")
+    rule = f"{end.rule}, unless this matches: {doubt.rule}"
+    return Judgement(UNKNOWN, end.where, rule)
 
 
 def _key(one: dict[str, Any], name: str) -> tuple[str, str, str]:
@@ -357,7 +370,9 @@ def _statement(kind: str, body: Any) -> str:
         return f"{kind}{family} to {expression_words(body['addr'])}{port}"
     if kind == "vmap":
         return f"{expression_words(body['key'])} vmap {expression_words(body['data'])}"
-    return "" if kind in ("counter", "log") else "…" if kind == "xt" else kind
+    if kind == "xt":
+        return f"xt {body['name']}" if body and "name" in body else "xt"
+    return "" if kind in ("counter", "log") else kind
 
 
 def expression_words(body: Any) -> str:

@@ -97,7 +97,8 @@ def _led(scene: Scene, port: dict[str, Any], to: str) -> WayStep:
     if found.word == ruleset.DNAT and found.to == wanted:
         return WayStep(name, OK, f"{found.where} leads it to {wanted}")
     if found.word == ruleset.DNAT:
-        text = f"{found.where} leads it to {found.to} instead: {found.rule}"
+        other = found.to or "another address"
+        text = f"{found.where} leads it to {other} instead: {found.rule}"
         return WayStep(name, STOPS, text, "another port: -p OTHER:PORT; or take that rule away")
     if not any(chain.table == "minirun" for chain in scene.rules.chains.values()):
         text = "the table inet minirun is gone: another program has flushed the rules"
@@ -177,8 +178,20 @@ def _passes(scene: Scene, packets: tuple[PacketFacts, ...], net: Network) -> Way
             unknown = unknown or found
     if unknown:
         text = f"{unknown.where} may stop it: {unknown.rule}"
-        return WayStep(name, UNKNOWN, text, "nft list ruleset shows all rules")
+        return WayStep(name, UNKNOWN, text, _let_through(unknown.where, net))
+    if _has_legacy_rules(packets[0].version):
+        text = "every chain of nftables lets it pass; the tables of iptables-legacy are not read"
+        return WayStep(name, UNKNOWN, text, "iptables-legacy -S FORWARD")
     return WayStep(name, OK, "every chain of the forward hook lets it pass")
+
+
+def _has_legacy_rules(version: int) -> bool:
+    """Return True if iptables-legacy has a filter table, which nft does not list."""
+    try:
+        names = state.read_text(f"/proc/self/net/ip{'6' if version == 6 else ''}_tables_names")
+    except OSError:  # no such module is loaded
+        return False
+    return "filter" in names.split()
 
 
 def _let_through(where: str, net: Network) -> str:
@@ -534,4 +547,8 @@ def _to_neighbour(scene: Scene, net: Network, address: str, port: int) -> list[W
         advice = "for a host elsewhere of that address: a network with another --subnet"
         return [WayStep("neighbour", STOPS, text, advice)]
     steps = [WayStep("neighbour", OK, f"{address} is container {found[0].id}")]
+    family = "ip6" if ":" in address else "ip"
+    if facts.setting(f"bridge/bridge-nf-call-{family}tables") == "1":  # br_netfilter
+        packet = PacketFacts("", address, "tcp", port, net.bridge, net.bridge)
+        steps.append(_passes(scene, (packet,), net))
     return [*steps, *_cable(scene, net, found[0]), *_listens(pid, found[0], "tcp", port)]
