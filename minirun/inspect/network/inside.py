@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import sys
 from contextlib import closing
 
 from minirun.core.keeping import state
@@ -65,7 +66,7 @@ def listening(pid: int, protocol: str, port: int) -> list[ListeningSocket]:
 
 def _decoded(text: str) -> str:
     """Return an address of /proc/net/tcp: words of 32 bits, each as the machine has it."""
-    words = [int(text[at : at + 8], 16).to_bytes(4, "little") for at in range(0, len(text), 8)]
+    words = [int(text[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(text), 8)]
     address = ipaddress.ip_address(b"".join(words))
     mapped = getattr(address, "ipv4_mapped", None)
     return str(mapped or address)
