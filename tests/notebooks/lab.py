@@ -1,4 +1,4 @@
-"""A real JupyterLab, or Notebook 7, with one notebook, in a real browser."""
+"""A real JupyterLab, or Notebook 7, and its notebooks in a real browser."""
 
 import json
 import os
@@ -7,13 +7,12 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
-from conftest import STORE, Program, wait_until
+from conftest import STORE, wait_until
 from show.browser import Browser
 
 TOP = Path(__file__).parents[2]
@@ -23,15 +22,25 @@ _QUIET = (
     "--LabApp.news_url=None",
 )
 
+_STARTUP = """import os
+with open({0!r}) as _file:
+    os.environ["MINIRUN_ROOT"] = _file.read()
+del os, _file
+"""
+"""What each kernel does first."""
 _NO_NEWS = '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}'
 
 
 def write_cells(file: Path, cells: Sequence[str]) -> None:
     """Write a notebook of these code cells."""
-    code = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    code = [
+        {"cell_type": "code", "id": f"c{number}", "source": cell, "metadata": {}, "outputs": [],
+         "execution_count": None}
+        for number, cell in enumerate(cells)
+    ]  # fmt: skip
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    page = nbformat.v4.new_notebook(cells=code, metadata={"kernelspec": kernel})
-    nbformat.write(page, file)
+    page = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": code}
+    file.write_text(json.dumps(page))
 
 
 def listens(port: int) -> bool:
@@ -40,26 +49,19 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-class Lab:
-    """A server of its own with a notebook of `cells`, and a browser that has it open."""
+class Server:
+    """A JupyterLab, or Notebook 7. Its start takes longer than what a test does with it.
 
-    def __init__(
-        self, app: str, minirun: Program, folder: Path, cells: Sequence[str],
-        prefix: Sequence[str] = (), lesson: str = "",
-    ) -> None:  # fmt: skip
-        """`app`: lab or notebook; `prefix`: the words of a program that starts it.
+    Each notebook has a kernel, a folder and a state root of its own: `use` says which root.
+    """
 
-        `lesson`: instead of cells a copy of a lesson, "en/00-seven-stages", beside its pictures.
-        """
-        files = folder / "files"
-        self.file = files / "page.ipynb"
-        self.file.parent.mkdir(parents=True)
-        if lesson:
-            self.file = files / "notebooks" / f"{lesson}.ipynb"
-            for each in ("notebooks", "tutorials/pictures"):
-                shutil.copytree(TOP / each, files / each)
-        else:
-            write_cells(self.file, cells)
+    def __init__(self, app: str, folder: Path, prefix: Sequence[str] = ()) -> None:
+        """`app`: lab or notebook; `prefix`: the words of a program that starts it."""
+        self.app = app
+        self.folder = folder
+        self.files = folder / "files"
+        self.files.mkdir()
+        self.count = 0
         own = {
             f"JUPYTER_{name.upper()}_DIR": str(folder / name)
             for name in ("config", "data", "runtime")
@@ -67,32 +69,32 @@ class Lab:
         settings = folder / "config" / "labconfig" / "default_setting_overrides.json"
         settings.parent.mkdir(parents=True)
         settings.write_text(_NO_NEWS)
+        startup = folder / "ipython/profile_default/startup/root.py"
+        startup.parent.mkdir(parents=True)
+        startup.write_text(_STARTUP.format(str(folder / "root")))
         self.log = folder / "log"
         with self.log.open("wb") as log:
-            self.server = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [
                     *prefix, sys.executable, "-m", "jupyter", app, "--allow-root", "--no-browser",
-                    "--ip=127.0.0.1", "--port=0", f"--ServerApp.root_dir={files}", *_QUIET,
+                    "--ip=127.0.0.1", "--port=0", f"--ServerApp.root_dir={self.files}", *_QUIET,
                     "--LabApp.expose_app_in_browser=True",
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                 env=os.environ | own | {
-                    "HOME": str(folder), "MINIRUN_ROOT": str(minirun.root), "MINIRUN_STORE": STORE,
+                    "HOME": str(folder), "IPYTHONDIR": str(folder / "ipython"),
+                    "MINIRUN_STORE": STORE,
                 },
             )  # fmt: skip
         found = self._running(folder / "runtime")
-        self.browser = Browser(folder / "profile", loopback=True)
         wait_until(lambda: listens(found["port"]), 30)  # it says where before it listens
-        place = f"{'lab/tree' if app == 'lab' else 'notebooks'}/{self.file.relative_to(files)}"
-        address = f"{found['url'].replace('localhost', '127.0.0.1')}{place}"
-        self.browser.visit(f"{address}?token={found['token']}", width=1280, height=1000)
-        ready = ".jp-NotebookPanel .jp-CodeCell .cm-content"
-        self.browser.wait(f"document.querySelectorAll('{ready}').length >= {len(cells) or 1}", 60)
+        self.url = found["url"].replace("localhost", "127.0.0.1")
+        self.token = found["token"]
 
     def _running(self, runtime: Path) -> dict[str, Any]:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            assert self.server.poll() is None, self.log.read_text()
+            assert self.process.poll() is None, self.log.read_text()
             for file in runtime.glob("jpserver-*.json"):
                 try:
                     found: dict[str, Any] = json.loads(file.read_text())
@@ -101,6 +103,60 @@ class Lab:
                     pass  # it is being written
             time.sleep(0.1)
         raise AssertionError(self.log.read_text())
+
+    def use(self, root: Path) -> Path:
+        """Let kernels that start from now on work with this state root; return a folder for files."""
+        (self.folder / "root").write_text(str(root))
+        self.count += 1
+        place = self.files / str(self.count)
+        place.mkdir()
+        return place
+
+    def address(self, file: Path) -> str:
+        """Return a notebook's address; in a workspace of its own, in which no other is open."""
+        kind = f"lab/workspaces/w{self.count}/tree" if self.app == "lab" else "notebooks"
+        return f"{self.url}{kind}/{file.relative_to(self.files)}?token={self.token}"
+
+    def end_kernels(self) -> None:
+        """End all kernels, as the end of the server would."""
+        for row in json.loads(self._ask("GET", "api/sessions")):
+            self._ask("DELETE", f"api/sessions/{row['id']}")
+
+    def _ask(self, method: str, path: str) -> bytes:
+        headers = {"Authorization": f"token {self.token}"}
+        request = urllib.request.Request(f"{self.url}{path}", headers=headers, method=method)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return bytes(answer.read())
+
+    def close(self) -> None:
+        """End the server."""
+        self.process.terminate()
+        self.process.wait(20)
+
+
+class Lab:
+    """A notebook of `cells` on a server, and a browser that has it open."""
+
+    def __init__(
+        self, server: Server, root: Path, profile: Path, cells: Sequence[str], lesson: str = ""
+    ) -> None:
+        """`root`: the state root of its kernel; `profile`: an empty folder of the browser's.
+
+        `lesson`: instead of cells a copy of a lesson, "en/00-seven-stages", beside its pictures.
+        """
+        self.server = server
+        files = server.use(root)
+        self.file = files / "page.ipynb"
+        if lesson:
+            self.file = files / "notebooks" / f"{lesson}.ipynb"
+            for each in ("notebooks", "tutorials/pictures"):
+                shutil.copytree(TOP / each, files / each)
+        else:
+            write_cells(self.file, cells)
+        self.browser = Browser(profile, loopback=True)
+        self.browser.visit(server.address(self.file), width=1280, height=1000)
+        ready = ".jp-NotebookPanel .jp-CodeCell .cm-content"
+        self.browser.wait(f"document.querySelectorAll('{ready}').length >= {len(cells) or 1}", 60)
 
     def execute(self, number: int, done: str, times: int = 1) -> None:
         """Execute the cell with this number; wait until an expression is true in the browser.
@@ -128,7 +184,6 @@ class Lab:
         return [one for one in self.browser.complaints() if not any(word in one for word in own)]
 
     def close(self) -> None:
-        """End the browser, the server and its kernels."""
+        """End the browser, and the kernel."""
         self.browser.close()
-        self.server.terminate()
-        self.server.wait(20)
+        self.server.end_kernels()

@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from conftest import STORE, Program, wait_until
 from minirun.core.keeping.settings import BOUNDARIES
 from minirun.knowledge import texts
 from minirun.show.log import recording
-from notebooks.lab import Lab
+from notebooks.lab import Lab, Server
 from required import installed
 from show.readback import busy
 from show.log.test_order import agrees
@@ -30,13 +29,32 @@ FRAME = "document.querySelectorAll('.jp-OutputArea-output iframe').length === 1"
 Open = Callable[..., Lab]
 
 
+Serve = Callable[[str, tuple[str, ...]], Server]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
+    """Gives a server by its application, and the words of a program that starts it."""
+    servers: dict[tuple[str, tuple[str, ...]], Server] = {}
+
+    def get(app: str, prefix: tuple[str, ...]) -> Server:
+        if (app, prefix) not in servers:
+            servers[app, prefix] = Server(app, tmp_path_factory.mktemp(app), prefix)
+        return servers[app, prefix]
+
+    yield get
+    for each in servers.values():
+        each.close()
+
+
 @pytest.fixture
-def lab(minirun: Program, tmp_path: Path) -> Iterator[Open]:
+def lab(server: Serve, minirun: Program, tmp_path: Path) -> Iterator[Open]:
     installed("chromium")
     opened: list[Lab] = []
 
     def start(app: str, *cells: str, prefix: tuple[str, ...] = (), lesson: str = "") -> Lab:
-        opened.append(Lab(app, minirun, tmp_path / app, cells, prefix, lesson))
+        profile = tmp_path / "profile"
+        opened.append(Lab(server(app, prefix), minirun.root, profile, cells, lesson))
         return opened[-1]
 
     yield start
@@ -257,15 +275,16 @@ def test_a_lesson_is_clicked_through(lab: Open, name: str, language: str) -> Non
     browser = page.browser
     browser.wait(f"typeof jupyterapp === 'object' && ({NOTEBOOK}?.widgets?.length ?? 0) > 9", 30)
     browser.run(f"jupyterapp.shell.activateById({PANEL}.id); 1")
-    sources = nbformat.read(page.file, as_version=4).cells
+    cells = json.loads(page.file.read_text())["cells"]
     answered = 0
-    for number, cell in enumerate(sources):
+    for number, cell in enumerate(cells):
         run_next(page, number)
-        if cell.source.startswith("lesson.question"):
+        source = "".join(cell["source"])
+        if source.startswith("lesson.question"):
             button = f"{NOTEBOOK}.widgets[{number}].node.querySelector('[role=radio], button')"
             browser.wait(f"{button} !== null", 20)
             browser.run(f"{button}.click(); 1")
-        if cell.source.startswith("%%answer"):
+        if source.startswith("%%answer"):
             said = browser.run(SHOWN % (NOTEBOOK, number))
             verdicts = [texts.lesson(word, language) for word in ("right", "wrong")]
             assert any(f"{verdict}: " in said for verdict in verdicts), said
