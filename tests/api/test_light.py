@@ -46,6 +46,7 @@ def test_its_names_come_when_they_are_asked_for() -> None:
 
 
 def test_no_submodule_hides_a_name() -> None:
+    import minirun.api
     import minirun.cli.docker.run
     import minirun.core.container
     import minirun.show
