@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 import minirun as package
@@ -22,6 +21,7 @@ from conftest import STORE, Program, skip, wait_until
 from minirun.api.course.lesson import CellOutput, Lesson
 from minirun.api.course.text import key_of, load
 from minirun.api.launch import Able
+from minirun.core.lazy import lazy
 from minirun.knowledge.texts import lesson as word_of
 from required import machine_has
 from tutorials.publish import play
@@ -35,6 +35,9 @@ from tutorials.publish.notebooks import (
 )
 from tutorials.publish.runner import Block, blocks, matches
 from tutorials.publish.source import keys, parts
+
+with lazy:
+    import nbformat
 
 ROOT = Path(package.__file__).parents[1]
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -461,6 +464,7 @@ def test_a_learner_who_answers(minirun: Program, tmp_path: Path) -> None:
     """Right where it is what happened, and nowhere else; a changed cell needs root."""
     code = """
 from minirun.api.launch import Able
+from minirun.core.lazy import lazy
 lesson.live = Able(False, "containers need root")
 for number in (1, 2, 5):
     lesson.question(number, answer=2)

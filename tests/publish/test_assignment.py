@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from conftest import Program
+from minirun.core.lazy import lazy
 from minirun.teach.lab import labs as catalogue
 from tutorials.publish import assignment
+
+with lazy:
+    import nbformat
 
 if find_spec("nbgrader") is None:  # to import it takes seconds, in each worker
     pytest.skip("nbgrader is not installed", allow_module_level=True)

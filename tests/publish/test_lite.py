@@ -6,13 +6,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from conftest import wait_until
+from minirun.core.lazy import lazy
 from required import installed
 from show.browser import Browser
 from tutorials.publish.notebooks import ROOT
+
+with lazy:
+    import nbformat
 
 pytest.importorskip("jupyterlite_pyodide_kernel")
 from tutorials.publish import lite

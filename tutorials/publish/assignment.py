@@ -16,13 +16,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
 from minirun.core.keeping.settings import Settings
+from minirun.core.lazy import lazy
 from minirun.teach.lab import labs as catalogue
 from minirun.teach.lab.folder import LabFolder
 from minirun.teach.lab.labs import LabTexts
 from tutorials.publish.notebooks import LANGUAGES, ROOT
+
+with lazy:
+    import nbformat
 
 COURSE = ROOT / "build" / "assignment"
 _HEAD = {

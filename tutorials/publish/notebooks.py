@@ -14,11 +14,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
+from minirun.core.lazy import lazy
 from tutorials.publish.runner import Block, run
 from tutorials.publish.source import Part, asked, parts
 from tutorials.publish.surroundings import plain_surroundings, refuse_private
+
+with lazy:
+    import nbformat
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "tutorials"

@@ -14,9 +14,11 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import nbformat
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from minirun.core.lazy import lazy
+
+with lazy:  # seconds, and who only writes a request needs neither
+    import nbclient
+    import nbformat
 
 
 class Request(NamedTuple):
@@ -44,14 +46,14 @@ def answers() -> Iterator[Any]:
     for line in sys.stdin:
         try:
             yield played(Request(*json.loads(line)))
-        except CellExecutionError as error:
+        except nbclient.exceptions.CellExecutionError as error:
             yield str(error)
 
 
 def played(request: Request) -> Any:
     """Return the notebook with its outputs. Raises CellExecutionError."""
     notebook = nbformat.read(request.file, as_version=4)
-    client = NotebookClient(notebook, timeout=60, kernel_name="python3")
+    client = nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3")
     with tempfile.TemporaryDirectory() as sockets:
         manager = client.create_kernel_manager()
         manager.transport, manager.ip = "ipc", f"{sockets}/kernel"  # no port for others to reach

@@ -13,10 +13,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
+from minirun.core.lazy import lazy
 from tutorials.publish import play
 from tutorials.publish.notebooks import ROOT
+
+with lazy:
+    import nbformat
 
 _NOBODY = 65534
 
