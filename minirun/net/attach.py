@@ -102,7 +102,7 @@ def _network(route: Route, store: str, attachment: Attachment) -> Network:
 
 
 def _overlaps(route: Route, net: Network) -> bool:
-    """Return True if the host has come to reach somebody else by this network's addresses."""
+    """Return True if the host has a route to other hosts by this network's addresses."""
     subnet = ipaddress.ip_network(net.subnet)
     used = links.in_use(route, net.bridge)
     return any(other.version == subnet.version and other.overlaps(subnet) for other in used)

@@ -2,7 +2,8 @@
 
 A lease is a file of its own, written before the things that it names are made: so what a killed
 command has left is found by it, and removed (minirun.net.attach.sweep). It ends with its container:
-a lease whose container is gone, or has stopped, is taken back by whoever needs an address.
+a lease whose container is gone, or has stopped, is taken back by the next command that needs an
+address.
 
     STORE/networks/NAME/leases/ID[.CRC32]      CRC32: of the state root, if that is not the store's
 

@@ -94,7 +94,7 @@ def make_bridge(route: Route, store: str, network: Network) -> tuple[int, int]:
     if index := route.index(network.bridge):
         link = route.link(index)
         if not is_ours(link, store, network):
-            hint = f"ip link del {network.bridge}, if nobody needs it"
+            hint = f"ip link del {network.bridge}, if no program needs it"
             raise NetworkError(f"the link {network.bridge} is another program's", hint)
         if route.addresses(index) and link["flags"] & _IFF_UP:
             return index, int(link.get_attr("IFLA_MTU"))
@@ -130,7 +130,7 @@ def _set_bridge(network: Network) -> None:
     sysctl(f"ipv4/conf/{name}/rp_filter", _LOOSE, "a container may be on several networks")
     sysctl(f"ipv6/conf/{name}/accept_ra", 0, "no container tells the host its routes")
     if network.subnet6:
-        sysctl(f"ipv6/conf/{name}/accept_dad", 0, "nobody else has the gateway's address")
+        sysctl(f"ipv6/conf/{name}/accept_dad", 0, "no other host has the gateway's address")
     if network.internal:
         sysctl(f"ipv4/conf/{name}/forwarding", 0, "no packet leaves an internal network")
 
@@ -163,7 +163,7 @@ def set_up_inside(network: Network, lease: Lease, pid: int) -> None:
         name = lease.interface
         index = route.index(name)
         if network.subnet6:
-            sysctl(f"ipv6/conf/{name}/accept_dad", 0, "its address is nobody else's: no waiting")
+            sysctl(f"ipv6/conf/{name}/accept_dad", 0, "no other host has its address: no waiting")
             sysctl(f"ipv6/conf/{name}/autoconf", 0, "its address is given, not made up")
         else:
             sysctl(f"ipv6/conf/{name}/disable_ipv6", 1, "the network has no IPv6 prefix")

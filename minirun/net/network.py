@@ -233,7 +233,7 @@ def _of_others(store: str, name: str) -> Iterator[Any]:
 
 
 def _free(name: str, taken: list[Any]) -> Any:
-    """Return the first subnet of the pool that nobody has. Raises NetworkError."""
+    """Return the first subnet of the pool that is not in use. Raises NetworkError."""
     used = [other for other in taken if other.version == 4]
     for subnet in _pool(name):
         if not any(subnet.overlaps(other) for other in used):

@@ -9,7 +9,7 @@ has IPv4 alone, and what comes to ::1, which the kernel does not route: so `loca
 for many programs first, answers too.
 
 The real stack: docker has a process docker-proxy for each port; with podman conmon holds the
-sockets, and nobody passes anything on.
+sockets, and passes nothing on.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def hold(held: list[Held], address: str, init_pid: int) -> ProcessIdentity:
 
 
 def _become_holder() -> None:
-    """Be a process of its own, and nobody. Raises OSError."""
+    """Be a process of its own, of the user nobody. Raises OSError."""
     events.become("runtime", int(os.readlink("/proc/self")))
     process.become_named("minirun:ports")
     os.setsid()

@@ -41,7 +41,7 @@ class NetworkRequest(Record):
     dns_options: tuple[str, ...] = ()
     domainname: str = ""
     default: bool = False
-    """Nobody asked: where no bridge can be made, the container has none, and a line says why."""
+    """True without --network: without a bridge it starts with lo alone, and a line says why."""
 
     def fqdn(self, hostname: str) -> str:
         """Return host name and domain, if there is a domain."""

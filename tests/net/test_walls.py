@@ -109,7 +109,7 @@ def test_no_address_of_a_neighbour_for_longer_than_it_lives(network_host: Host) 
 
 
 def test_the_process_that_holds_the_ports(network_host: Host) -> None:
-    """It is nobody's, has no capability and nothing but its sockets, and ends with init."""
+    """It runs as the user nobody, has no capability and only its sockets, and ends with init."""
     host = network_host
     serve(host, "-p", "8080:80", "-p", "5300:53/udp")
     pids = host.shell(f"ip netns pids {host.name} | xargs ps -o pid=,comm= -p | grep minirun:ports")

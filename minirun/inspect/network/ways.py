@@ -60,7 +60,7 @@ def _held(lease: Lease, port: dict[str, Any], relayed: bool) -> WayStep:
     if lease.holder and state.is_alive(lease.holder):
         return WayStep("port held", OK, f"minirun:ports (pid {lease.holder['pid']}) has it")
     other, _ = holder(number, protocol) if protocol != "sctp" else ("", 0)
-    who = f"{other} has it" if other else "nobody has it"
+    who = f"{other} has it" if other else "no process has it"
     text = f"minirun:ports does not run, {who}: what comes to ::1, or only by IPv6, ends there"
     return WayStep("port held", STOPS if relayed else PARTLY, text, _AGAIN)
 
@@ -78,7 +78,7 @@ def _published_at(scene: Scene, at: str) -> list[WayStep]:
         text = f"{at} alone: the host's other addresses refuse, 127.0.0.1 too"
     else:
         return [WayStep(name, STOPS, f"{at} is no address of this host now", "ip -brief address")]
-    other = "by IPv6 nobody answers" if address.version == 4 else "by IPv4 nobody answers"
+    other = "by IPv6 no process answers" if address.version == 4 else "by IPv4 no process answers"
     text += f"; {other}, and localhost may be {'::1' if address.version == 4 else '127.0.0.1'}"
     return [WayStep(name, PARTLY, text, advice)]
 
