@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -91,7 +92,7 @@ def test_on_a_terminal_its_lines_are_folded_below_the_findings(
     monkeypatch.setattr(os, "isatty", lambda fd: True)
     monkeypatch.setattr(os, "get_terminal_size", lambda fd: os.terminal_size((40, 24)))
     found = AbilityReport("gpu", 5, False, False, "no driver is on this machine", "no harm at all")
-    page = doctor._report([found])
+    page = re.sub(r"\x1b\[[0-9;]*m", "", doctor._report([found]))
     assert f"  --  gpu  no driver is on this machine\n{' ' * 11}(no harm at all)\n" in page
 
 

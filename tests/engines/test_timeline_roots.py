@@ -129,7 +129,7 @@ def test_containers_of_every_root(host: Host, bundle: Bundle, tmp_path: Path) ->
     assert f"container '{docker}' has been deleted" in refused.stderr
 
     table = rows(host.good("ps"))
-    assert table[0].endswith(" GPUS ENGINE")
+    assert table[0].endswith(" GPUS PORTS ENGINE")
     assert sorted(row.split()[-1] for row in table[1:]) == ["containerd/cri", "plain"]
     assert rows(host.good("timeline", root=moby))[1].startswith(docker), "--root names one"
     assert host.good("ps", "-aq", root=moby) == ""

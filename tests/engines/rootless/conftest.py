@@ -40,7 +40,8 @@ class User(Program):
         self.home = home
         self.before: tuple[str, ...] = ()
         """Words before the command: another program that starts it."""
-        self.env = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
+        folders = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+        self.env = {"HOME": str(home), "PATH": folders, "MINIRUN_NETWORK": "none"}
         super().__init__(path, home / ".local/share/minirun/containers")
 
     def as_user(self, *words: str) -> list[str]:
