@@ -112,7 +112,10 @@ def test_a_failure_of_nvml_is_told_in_the_drivers_words(
         argv = [minirun.path, "--root=/mnt/state", *words]
         done = subprocess.run(
             argv, capture_output=True, text=True, check=False, timeout=60,
-            env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "PRETEND_FAIL": f"init:{code}"},
+            env={
+                "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "PRETEND_FAIL": f"init:{code}",
+                "MINIRUN_NETWORK": "none",
+            },
         )  # fmt: skip
         return {"rc": done.returncode, "err": done.stderr}
 
