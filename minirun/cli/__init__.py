@@ -188,7 +188,7 @@ def entry_of(name: str, table: dict[str, str]) -> Callable[[list[str], Settings]
 
 
 def part(module: str, name: str) -> Any:
-    """Return what a module has by that name; import it now: few command lines do."""
+    """Return what a module has by that name. The module is a row of a table; it is imported now."""
     return getattr(lazy.load(module), name)
 
 

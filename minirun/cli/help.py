@@ -56,7 +56,8 @@ def _folded(line: str, columns: int) -> str:
 
 def usage(flags: type[Flags], command: str) -> str:
     """Return the help text of one command, or of the whole program."""
-    texts = TEXTS[command if flags is Flags else flags.__name__]
+    names = [command] if flags is Flags else [base.__name__ for base in flags.__mro__]
+    texts = next(TEXTS[name] for name in names if "text" in TEXTS.get(name, ()))
     words = ["Usage: minirun", command, "[flags]", texts.get("arguments", "")]
     blocks = [" ".join(filter(None, words)), texts["text"].rstrip()]
     if flags is cli.GlobalFlags:

@@ -1,6 +1,7 @@
 """Reading a command line, by GNU's and docker's rules."""
 
 import importlib
+import pkgutil
 import re
 from typing import Any
 
@@ -10,15 +11,15 @@ from hypothesis import strategies as st
 
 from minirun import cli
 from minirun.cli import help
-from minirun.cli.docker.run import Run as Run_
+from minirun.cli.docker.run_flags import RunFlags as Run_
 from minirun.cli.docker.stop import StopFlags
 from minirun.cli.flags import Flags, HelpAsked, flag
 from minirun.cli.look import gpu
-from minirun.cli.nvidia import ctk
 from minirun.core.errors import UsageError
 from minirun.core.keeping.places import ROOT, STORE
 from minirun.gpu.share import timeslice
 from minirun.oci.run_config import PIDS_LIMIT
+from rootfs_tools import cli as workshop
 from rootfs_tools import recipe
 from rootfs_tools.cli.images import Images
 
@@ -214,13 +215,14 @@ PACKAGES = ("minirun.", "rootfs_tools.")
 
 def commands() -> list[type[Flags]]:
     """All classes of flags that stand for a command."""
-    for name in {*cli.COMMANDS.values(), *gpu.COMMANDS.values(), *ctk.PARTS.values()}:
-        importlib.import_module(name)
+    for package in (cli, workshop):
+        for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(each.name)
     found, pending = [], [Flags]
     while pending:
         pending += (below := pending.pop().__subclasses__())
         found += [one for one in below if one.__module__.startswith(PACKAGES)]
-    named = [one for one in found if "text" in help.TEXTS.get(one.__name__, ())]
+    named = {one for one in found if one.command or "text" in help.TEXTS.get(one.__name__, ())}
     return sorted(named, key=lambda one: one.__name__)
 
 

@@ -19,7 +19,7 @@ from cli.columns import Runtime
 from conftest import STORE, Program, wait_until
 from core.lifecycle.leftovers import Family, assert_nothing
 from minirun import __version__
-from minirun.cli import COMMANDS, GlobalFlags, entry_of, part
+from minirun.cli import COMMANDS, GlobalFlags, entry_of
 from minirun.cli.docker.run_flags import RunFlags
 from minirun.cli.docker.run_options import READERS
 from minirun.cli.help import TEXTS
@@ -62,23 +62,6 @@ def test_help_on_a_terminal_is_folded_between_words(
     assert done.wait() == 0
     assert shown.split() == minirun(*filter(None, (name, "--help"))).stdout.encode().split()
     assert max(map(len, shown.decode().splitlines())) <= columns
-
-
-def parts() -> set[tuple[str, str]]:
-    """The modules and names that part() is called with: no linter looks into its strings."""
-    found = set()
-    for path in (SOURCE / "cli").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                words = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
-                if node.func.id == "part" and len(words) == 2:
-                    found.add((str(words[0]), str(words[1])))
-    return found
-
-
-@pytest.mark.parametrize(("module", "name"), sorted(parts()))
-def test_what_is_imported_when_needed_is_there(module: str, name: str) -> None:
-    assert callable(part(module, name))
 
 
 def test_each_flag_of_a_reader_is_one_of_run() -> None:

@@ -165,10 +165,11 @@ class Lab:
         """
         cell = f"document.querySelectorAll('.jp-NotebookPanel .jp-CodeCell')[{number}]"
         before = f"[{times - 1 or ' '}]:"
-        begun = f"{cell}.querySelector('.jp-InputPrompt').textContent !== '{before}'"
+        prompt = f"{cell}?.querySelector('.jp-InputPrompt')?.textContent"
+        begun = f"({prompt} ?? '{before}') !== '{before}'"  # its page may be drawn again
         enter = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "modifiers": 8}
         while not self.browser.run(begun):  # until the kernel is there it is not taken
-            self.browser.run(f"{cell}.querySelector('.cm-content').focus()")
+            self.browser.run(f"{cell}?.querySelector('.cm-content')?.focus()")
             self.browser.call("Input.dispatchKeyEvent", type="rawKeyDown", **enter)
             self.browser.call("Input.dispatchKeyEvent", type="keyUp", **enter)
             time.sleep(1)

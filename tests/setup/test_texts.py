@@ -79,7 +79,8 @@ def test_each_function_of_the_walk_is_in_its_file(name: str, function: str) -> N
 
 def test_what_to_open_is_there() -> None:
     text = chapter("To change X, open Y")
-    assert len(re.findall("^[|] [^-]", text, re.MULTILINE)) == 21, "a head, and twenty changes"
+    changes = re.findall("^[|] [^-]", text, re.MULTILINE)[1:]
+    assert len(changes) >= 20
     named = set(re.findall(r"`([\w./-]+/[\w.-]*)`", text))
     assert len(named) > 40
     assert {n for n in named if not any((top / n).exists() for top in (CHECKOUT, PACKAGE))} == set()

@@ -4,7 +4,7 @@ run           `run`; run_flags: its flags; run_options: what they and the image 
 mounts        --volume, --mount, --tmpfs, and the volumes that an image declares
 rights        --user, --security-opt
 view          what is shown while the container starts
-exec          `exec`; exec_inside: its process, once the interpreter is sealed
+exec          `exec`; exec_flags: its flags; exec_inside: its process, in the sealed interpreter
 containers    ps, logs, events
 stop          stop, rm
 network       network, port

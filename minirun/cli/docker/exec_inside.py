@@ -12,7 +12,7 @@ import os
 import time
 
 from minirun.cgroups import below, cgroup_of
-from minirun.cli.docker.exec import Exec
+from minirun.cli.docker.exec_flags import ExecFlags
 from minirun.cli.words import variables
 from minirun.core import endings, events, extras
 from minirun.core.config import Config
@@ -43,7 +43,7 @@ _INHERITED = ("capabilities", "apparmorProfile", "selinuxLabel", "oomScoreAdj")
 """What of the container's process one of --process has, unless it says so itself."""
 
 
-def run(flags: Exec, settings: Settings) -> int:
+def run(flags: ExecFlags, settings: Settings) -> int:
     """Run the command; return its exit status. Raises MinirunError, OSError."""
     lacking = UsageError("exec needs a container and a command", "minirun exec ID COMMAND", 1)
     if not flags.args:
@@ -87,7 +87,7 @@ def _find(name: str, settings: Settings) -> tuple[Container, bool]:
     return container, managed
 
 
-def _exec(container: Container, flags: Exec, managed: bool) -> int:
+def _exec(container: Container, flags: ExecFlags, managed: bool) -> int:
     status = container.record.status
     if status == state.PAUSED and not flags.ignore_paused:
         hint = "use --ignore-paused to override"
@@ -117,7 +117,7 @@ def _exec(container: Container, flags: Exec, managed: bool) -> int:
 
 
 def _process(
-    container: Container, flags: Exec, way: join.EntryDescriptors, managed: bool
+    container: Container, flags: ExecFlags, way: join.EntryDescriptors, managed: bool
 ) -> dict[str, Any]:
     """Return the `process` to be run: from --process, or from the flags. Raises MinirunError."""
     if flags.process:
@@ -143,7 +143,9 @@ def _with_the_containers(process: dict[str, Any], own: dict[str, Any]) -> dict[s
     return {**inherited, **process, "user": {**umask, **process.get("user", {})}}
 
 
-def _as_runc(container: Container, config: Config, flags: Exec, way: join.EntryDescriptors) -> int:
+def _as_runc(
+    container: Container, config: Config, flags: ExecFlags, way: join.EntryDescriptors
+) -> int:
     """The caller's streams; a terminal of which the master end goes to the socket, or is relayed.
 
     Raises UsageError for a terminal whose other end no process would hold.
@@ -167,7 +169,7 @@ def _as_runc(container: Container, config: Config, flags: Exec, way: join.EntryD
 def _run(
     container: Container,
     config: Config,
-    flags: Exec,
+    flags: ExecFlags,
     streams: output.Streams,
     way: join.EntryDescriptors,
 ) -> int:
@@ -180,7 +182,11 @@ def _run(
 
 
 def _join(
-    container: Container, config: Config, console: Console, flags: Exec, way: join.EntryDescriptors
+    container: Container,
+    config: Config,
+    console: Console,
+    flags: ExecFlags,
+    way: join.EntryDescriptors,
 ) -> join.Joined:
     """Start the command, and tell those who wait for its pid; if they cannot be told, it ends."""
     if not flags.detach:
@@ -195,7 +201,7 @@ def _join(
 
 
 def _from_flags(
-    container: Container, flags: Exec, way: join.EntryDescriptors, managed: bool
+    container: Container, flags: ExecFlags, way: join.EntryDescriptors, managed: bool
 ) -> dict[str, Any]:
     """Return the process that the flags describe. Raises UsageError, MinirunError, OSError."""
     if not managed and (bad := [text for text in flags.env if "=" not in text]):

@@ -1,10 +1,10 @@
-"""`minirun run`: docker's `run IMAGE [COMMAND…]`. runc's `run --bundle DIR ID`: cli.run_bundle."""
+"""`minirun run`: docker's `run IMAGE [COMMAND…]`. runc's `run --bundle DIR ID`: run_bundle."""
 
 from __future__ import annotations
 
 import os
 
-from minirun.cli import as_runc, part
+from minirun.cli import as_runc
 from minirun.cli.docker import run_options
 from minirun.cli.docker.run_flags import ONLY_WITH_BUNDLE, WITH_BUNDLE, RunFlags
 from minirun.core.config import Config
@@ -21,6 +21,7 @@ from minirun.running.reserve import first_record, reserve
 with lazy:
     from minirun.cli import words
     from minirun.cli.docker import view
+    from minirun.cli.runc import run_bundle
     from minirun.engines import rootless_config
     from minirun.gpu.nvidia.hook import installed
     from minirun.running import background
@@ -33,18 +34,12 @@ if TYPE_CHECKING:
     from minirun.core.keeping.container_record import ContainerRecord
 
 
-class Run(RunFlags):
-    """Run a command in a new container, and show the seven stages of its start on a terminal."""
-
-    command, mixed = "run", False
-
-
 def main_run(args: list[str], settings: Settings) -> int:
     """Run a container to its end (or with -d, to its start); return the command's exit status."""
     flags = _read(args)
     only = flags.given & ONLY_WITH_BUNDLE
     if flags.bundle or _bundle_follows(flags) or (only and _is_beside(flags)):
-        return as_runc(lambda: part("minirun.cli.runc.run_bundle", "main")(args, settings))
+        return as_runc(lambda: run_bundle.main(args, settings))
     _check(flags)
     if unprivileged():
         rootless_config.check_home(settings.root)
@@ -54,7 +49,7 @@ def main_run(args: list[str], settings: Settings) -> int:
         options, image = run_options.from_flags(flags, settings, container_id)
     except ImageError:
         if _is_beside(flags) and flags.given <= WITH_BUNDLE:
-            return as_runc(lambda: part("minirun.cli.runc.run_bundle", "main")(args, settings))
+            return as_runc(lambda: run_bundle.main(args, settings))
         raise
     document = run_config.config(container_id, options)
     if unprivileged():
@@ -76,15 +71,16 @@ def main_run(args: list[str], settings: Settings) -> int:
         )  # fmt: skip
 
     if flags.dry_run:
-        return print_plan(settings, config, record())
+        dry_run.write(Container(settings, config, record()))
+        return 0
     run: Callable[..., int] = background.run if flags.detach else supervise.run
     return run(lambda: reserve(settings, config, record()), supervision)
 
 
-def _read(args: list[str]) -> Run:
+def _read(args: list[str]) -> RunFlags:
     """Return the flags. Raises UsageError: with status 1 if -b is among them, as runc's `run`."""
     try:
-        return Run(args)
+        return RunFlags(args)
     except UsageError as error:
         for before, word in zip(("", *args), args, strict=False):
             if word.startswith(("-b", "--bundle")):
@@ -94,7 +90,7 @@ def _read(args: list[str]) -> Run:
         raise
 
 
-def _check(flags: Run) -> None:
+def _check(flags: RunFlags) -> None:
     """Raise UsageError if an image cannot be run so."""
     if not flags.args:
         hint = "minirun run ubuntu; minirun images lists what there is"
@@ -115,12 +111,6 @@ def _limits(options: list[str]) -> OutputLimits:
     return words.log_limits(options)
 
 
-def print_plan(settings: Settings, config: Config, record: ContainerRecord) -> int:
-    """Print what would be done. Raises MinirunError, OSError."""
-    dry_run.write(Container(settings, config, record))
-    return 0
-
-
 def _note_holders(options: run_config.RunOptions) -> Callable[[Container], None] | None:
     """Return what writes down who has which GPU; None if stage 5 does, or if there are none."""
     if options.cdi:
@@ -128,7 +118,7 @@ def _note_holders(options: run_config.RunOptions) -> Callable[[Container], None]
     return installed.record if options.gpu_hook else None
 
 
-def _bundle_follows(flags: Run) -> bool:
+def _bundle_follows(flags: RunFlags) -> bool:
     """Return True if this is `run ID -b DIR`, as Slurm writes it: flags after the id."""
     rest = flags.args[1:]
     if not rest or not rest[0].startswith("-"):
@@ -136,12 +126,12 @@ def _bundle_follows(flags: Run) -> bool:
     return any(word in ("-b", "--bundle") or word.startswith("--bundle=") for word in rest)
 
 
-def _is_beside(flags: Run) -> bool:
+def _is_beside(flags: RunFlags) -> bool:
     """Return True if this may be runc's `run ID`, beside a config.json."""
     return len(flags.args) == 1 and os.path.exists(places.CONFIG)
 
 
-def _viewers(flags: Run, settings: Settings) -> Viewers:
+def _viewers(flags: RunFlags, settings: Settings) -> Viewers:
     """Return who looks on. Raises UsageError, OSError."""
     quiet = flags.quiet or flags.progress == "quiet"
     show = flags.plain or flags.pace or flags.progress in ("lanes", "plain", "tty")

@@ -97,7 +97,9 @@ class ConfigFlags(Flags):
 
 
 class RunFlags(ConfigFlags):
-    """The flags of `run` and `run --bundle`."""
+    """Run a command in a new container, and show the seven stages of its start on a terminal."""
+
+    command, mixed = "run", False
 
     stop_signal: str
     progress: str = flag(default="auto")

@@ -13,7 +13,7 @@ from minirun.running import bundle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.cli.docker.run import Run
+    from minirun.cli.docker.run_flags import RunFlags
 
 
 class Create(Flags):
@@ -35,7 +35,7 @@ def main(args: list[str], settings: Settings) -> int:
     return 0
 
 
-def bundle_options(flags: Create | Run, choices: Choices) -> bundle.BundleOptions:
+def bundle_options(flags: Create | RunFlags, choices: Choices) -> bundle.BundleOptions:
     """Return what the flags say. Raises UsageError, in runc's words if there is not one id."""
     if len(flags.args) != 1:
         raise UsageError(f'"minirun create" needs exactly one id, got {len(flags.args)}', status=1)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from minirun.cli.docker.run import Run, print_plan
-from minirun.cli.docker.run_flags import WITH_BUNDLE
+from minirun.cli.docker.run_flags import WITH_BUNDLE, RunFlags
 from minirun.cli.runc import create
+from minirun.core.container import Container
 from minirun.core.keeping.settings import Settings
+from minirun.core.lazy import lazy
 from minirun.running import bundle
 from minirun.running.reserve import first_record
 
+with lazy:
+    from minirun.show.text import dry_run
 
-class RunBundle(Run):
+
+class RunBundle(RunFlags):
     """Run an OCI bundle: the flags may stand after the id too."""
 
     mixed = True
@@ -31,5 +35,6 @@ def main(args: list[str], settings: Settings) -> int:
     if flags.dry_run:
         config = options.config()
         record = first_record(settings, options.container_id, config)
-        return print_plan(settings, config, record)
+        dry_run.write(Container(settings, config, record))
+        return 0
     return bundle.run(options, settings)
