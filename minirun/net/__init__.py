@@ -17,6 +17,7 @@ With `--network none` lo is all; with `--network host` there is no new namespace
     rtnetlink    the requests for them to the kernel, by pyroute2, each an event
     firewall     the table of nftables: NAT, published ports, walls between networks
     nft          the program nft
+    conntrack    connections of UDP that the kernel remembers, and should not
     ports        what -p means; who holds a port of the host
     relay        the process minirun:ports, which holds them and serves ::1
     names        hosts, hostname, resolv.conf

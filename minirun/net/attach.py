@@ -18,7 +18,17 @@ from minirun.net import request
 with lazy:  # after clone, while init builds its root filesystem
     import ipaddress
 
-    from minirun.net import firewall, forwarding, leases, links, names, network, ports, rtnetlink
+    from minirun.net import (
+        conntrack,
+        firewall,
+        forwarding,
+        leases,
+        links,
+        names,
+        network,
+        ports,
+        rtnetlink,
+    )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,6 +90,7 @@ def _attach(
     own = _publish(store, own, held, pid)
     for net, lease in own:
         firewall.add(net, lease)
+        _forget_earlier(route, lease)
     _write_names(store, container, asked, own)
     for net, lease in own:
         _log_summary(net, lease)
@@ -283,6 +294,7 @@ def connect(container: Container, attachment: Attachment) -> None:
             links.add_default_routes([net], pid)
             forwarding.switch_on(route, store, [net])
             firewall.add(net, lease)
+            ((_, lease),) = _publish_missing(route, container, asked, [(net, lease)])
         except BaseException:
             _take_back(store, net, lease)
             raise
@@ -297,7 +309,7 @@ def disconnect(container: Container, name: str) -> None:
     """Take a running container off a network. Raises MinirunError, OSError."""
     asked = request.from_json(container.record.network or {})
     store = container.settings.store
-    with network.locked(store):
+    with network.locked(store), rtnetlink.Route() as route:
         own = [each for each in _own(store, container, asked) if each.network == name]
         if not own:
             text = f"container {container.id} is not connected to network {name}"
@@ -309,6 +321,34 @@ def disconnect(container: Container, name: str) -> None:
         links.add_default_routes(others, container.record.pid)
         container.save(container.record._replace(network=asked.as_json()))
         _write_hosts(store, own[0])
+        on = {each.network: each for each in _own(store, container, asked)}
+        _publish_missing(route, container, asked, [(net, on[net.name]) for net in others])
+
+
+def _publish_missing(
+    route: Route, container: Container, asked: NetworkRequest, own: list[tuple[Network, Lease]]
+) -> list[tuple[Network, Lease]]:
+    """Publish a running container's ports if no network of it does; return `own` with the ports.
+
+    A port that the kernel has chosen is chosen anew. The caller holds the lock.
+    Raises MinirunError, OSError.
+    """
+    store = container.settings.store
+    published = any(lease.ports for lease in _own(store, container, asked))
+    if published or not any(not net.internal for net, _ in own):
+        return own
+    own = _publish(store, own, _bind(store, asked), container.record.pid)
+    for net, lease in own:
+        if lease.ports:
+            firewall.add(net, lease)
+            _forget_earlier(route, lease)
+    return own
+
+
+def _forget_earlier(route: Route, lease: Lease) -> None:
+    """Let no packet go where a port of UDP led before. Raises OSError."""
+    if any(port["protocol"] == "udp" for port in lease.ports):
+        conntrack.forget(route, lease)
 
 
 def _own(store: str, container: Container, asked: NetworkRequest) -> list[Lease]:
@@ -351,6 +391,7 @@ def _take_back(store: str, net: Network, lease: Lease) -> None:
     if rows:
         firewall.remove(rows)
     with rtnetlink.Route() as route:
+        _forget_earlier(route, lease)
         links.unplug(route, lease)
         if not others:
             links.remove_bridge(route, store, net)

@@ -86,6 +86,11 @@ class Route:
         """Return pyroute2's ifaddrmsg of each address of the link `index`."""
         return list(self._route.get_addr(index=index))
 
+    def own_addresses(self) -> set[str]:
+        """Return all addresses of this network namespace, of both families."""
+        rows = self._route.get_addr()
+        return {str(row.get_attr("IFA_LOCAL") or row.get_attr("IFA_ADDRESS")) for row in rows}
+
     def routes(self) -> list[Any]:
         """Return the routes of the main table, of both families: pyroute2's rtmsg of each."""
         main = 254  # RT_TABLE_MAIN, linux/rtnetlink.h

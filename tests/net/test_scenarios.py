@@ -56,9 +56,11 @@ def answering_udp(inside: list[str], port: int) -> Iterator[None]:
     )
     words = [*inside, sys.executable, "-c", server]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
-        assert process.stdout and process.stdout.readline() == b"1\n"
-        yield
-        process.kill()
+        try:
+            assert process.stdout and process.stdout.readline() == b"1\n"
+            yield
+        finally:
+            process.kill()
 
 
 def test_a_published_port_answers_everywhere(network_host: Host) -> None:
@@ -208,6 +210,63 @@ def test_ranges_and_udp(network_host: Host) -> None:
                 f"s.sendto(b'hello', ('{where}', 5300)); print(s.recv(9).decode())"
             )
             assert host.shell(f'python3 -c "{ask}"') == "HELLO", where
+
+
+def datagrams(port: int) -> str:
+    """Return a program that sends from one port to the host; it prints each line's answer."""
+    return (
+        "import socket, sys\n"
+        "s = socket.socket(2, 2); s.bind((str(), 7000)); s.settimeout(1)\n"
+        f"for line in sys.stdin:\n s.sendto(line.strip().encode(), ('{HOST}', {port}))\n"
+        " try: print(s.recv(9).decode(), flush=True)\n"
+        " except OSError as e: print(type(e).__name__, flush=True)\n"
+    )
+
+
+def test_a_client_of_udp_reaches_who_has_the_port_now(network_host: Host) -> None:
+    """Although it never stops sending, from the same port: conntrack remembers its connection."""
+    host = network_host
+    words = [*host.inside(host.outside), sys.executable, "-u", "-c", datagrams(5300)]
+    with subprocess.Popen(words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sent:
+        assert sent.stdin and sent.stdout
+
+        def ask() -> str:
+            print("hello", file=sent.stdin, flush=True)
+            return sent.stdout.readline().strip()
+
+        assert ask() in (NO_ANSWER, REFUSED), "nothing is published yet"
+        for name in ("one", "two"):
+            published = ("-p", "5300:53/udp", "busybox", "sleep", "99")
+            host.run("run", "-d", "-q", "--name", name, *published)
+            pid = json.loads(host.run("state", name))["pid"]
+            with answering_udp(["nsenter", f"--net=/proc/{pid}/ns/net"], 53):
+                assert ask() == "HELLO", name
+            host.run("rm", "-f", name)
+        assert ask() in (NO_ANSWER, REFUSED)
+        sent.stdin.close()
+
+
+def test_published_ports_follow_the_network_that_leads_out(network_host: Host) -> None:
+    host = network_host
+    for name in ("front", "back"):
+        host.run("network", "create", name)
+    host.run("network", "create", "--internal", "inner")
+    serve(host, "--network", "front", "-p", "8080:80", "-p", "80")
+    (chosen,) = (row for row in host.run("port", "web").splitlines() if "8080" not in row)
+    host.run("network", "connect", "inner", "web")
+    host.run("network", "connect", "back", "web")
+    assert host.run("port", "web").splitlines()[1] == chosen, "what was published stays"
+    host.run("network", "disconnect", "front", "web")
+    assert page(host, f"{HOST}:8080", outside=True) == "hello"
+    assert len(host.run("port", "web").splitlines()) == 2
+    host.run("network", "disconnect", "back", "web")
+    assert page(host, f"{HOST}:8080", outside=True) == REFUSED
+    assert host.run("port", "web") == ""
+    host.run("network", "connect", "front", "web")
+    assert page(host, f"{HOST}:8080", outside=True) == "hello"
+    host.run("rm", "-f", "web")
+    for name in ("front", "back", "inner"):
+        host.run("network", "rm", name)
 
 
 def test_mtu(network_host: Host) -> None:
