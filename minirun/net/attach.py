@@ -11,6 +11,7 @@ from minirun.core import events
 from minirun.core.container import Container, Extra
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.keeping import state
+from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
 from minirun.net import request
@@ -34,6 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.handshake import Init
     from minirun.net.leases import Lease
+    from minirun.net.links import NetworkStep
     from minirun.net.network import Network
     from minirun.net.ports import Held
     from minirun.net.request import Attachment, NetworkRequest
@@ -61,31 +63,94 @@ class Networks(Extra):
                 raise
             leave(self.container)
             self.container.save(self.container.record._replace(network=None))
-            reason = from_os(error) if isinstance(error, OSError) else error
-            _fall_back(self.container, reason)
+            text = fall_back(error)
+            warn(text)
+            why = "the default network cannot be made here"
+            events.emit("note", "warning", {"text": text}, why=why)
 
 
-def _fall_back(container: Container, reason: MinirunError) -> None:
-    """Say that the container has no network, since none was asked for and none can be made."""
-    text = f"no network: {reason.line()}; --network none says so at once"
-    warn(text)
-    events.emit("note", "warning", {"text": text}, why="the default network cannot be made here")
+def fall_back(error: MinirunError | OSError) -> str:
+    """Return the line that says why a container has no network: it asked for none by name."""
+    reason = from_os(error) if isinstance(error, OSError) else error
+    return f"no network: {reason.line()}; --network none says so at once"
+
+
+class LinkPlan(Record):
+    """What a container gets of one network, as a whole before any of it is done."""
+
+    network: Network
+    is_new: bool
+    """The network is not in the store yet: the default one, at its first use."""
+    lease: Lease
+    is_next: bool
+    """Its address is the next one, and not one that was asked for."""
+    dead: tuple[Lease, ...]
+    """Leases of containers that are gone: they are taken back first."""
+    outside: list[NetworkStep]
+    """The bridge, if it is not there, and the veth pair."""
+    inside: list[NetworkStep]
+    """In the container's network namespace."""
+
+
+def plan(
+    route: Route, store: str, container: Container, asked: NetworkRequest, pid: int
+) -> list[LinkPlan]:
+    """Return what a container with init `pid` gets of each network. Nothing is changed.
+
+    The caller holds the lock, if the plan is to be carried out. Raises MinirunError, OSError.
+    """
+    return [
+        _plan(route, store, container, attachment, f"eth{number}", pid)
+        for number, attachment in enumerate(asked.networks)
+    ]
+
+
+def _plan(
+    route: Route, store: str, container: Container, attachment: Attachment, interface: str, pid: int
+) -> LinkPlan:
+    net, is_new = _network(route, store, attachment)
+    there = leases.all_of(store, net.name)
+    dead = tuple(
+        lease
+        for lease in there
+        if not leases.is_live(lease) and lease.container != container.directory
+    )
+    taken = [lease for lease in there if lease not in dead]
+    lease = _lease(store, container, net, attachment, interface, taken)
+    bridge, mtu = links.bridge_plan(route, store, net)
+    cable = links.cable_plan(route, net, mtu, lease, pid)
+    return LinkPlan(
+        net, is_new, lease, not attachment.address, dead, [*bridge, *cable],
+        links.inside_plan(net, lease),
+    )  # fmt: skip
+
+
+def _record(store: str, each: LinkPlan) -> None:
+    """Write the network and the lease, before what they name is made; take back dead leases.
+
+    Raises NetworkError, OSError.
+    """
+    if each.is_new:
+        network.save(store, each.network)
+    if each.is_next:
+        leases.save_last(store, each.network, each.lease.address)
+    leases.save(store, each.lease)
+    for dead in each.dead:
+        _take_back(store, each.network, dead)
 
 
 def _attach(
     route: Route, store: str, container: Container, asked: NetworkRequest, pid: int
 ) -> None:
     """Do it; the caller holds the lock. Raises MinirunError, OSError."""
-    own: list[tuple[Network, Lease]] = []
-    for number, attachment in enumerate(asked.networks):
-        net = _network(route, store, attachment)
-        lease = _lease(store, container, net, attachment, number)
-        own.append((net, lease))
-        bridge = links.make_bridge(route, store, net)
-        links.plug_in(route, net, bridge, lease, pid)
-        links.set_up_inside(net, lease, pid)
-    links.add_default_routes([net for net, _ in own], pid)
-    forwarding.switch_on(route, store, [net for net, _ in own])
+    plans = plan(route, store, container, asked, pid)
+    networks = [each.network for each in plans]
+    for each in plans:
+        _record(store, each)
+        links.carry_out(route, each.outside)
+        links.carry_out_inside(each.inside, networks if each is plans[-1] else [], pid)
+    own = [(each.network, each.lease) for each in plans]
+    forwarding.switch_on(route, store, networks)
     held = _bind(store, asked)
     own = _publish(store, own, held, pid)
     for net, lease in own:
@@ -96,8 +161,11 @@ def _attach(
         _log_summary(net, lease)
 
 
-def _network(route: Route, store: str, attachment: Attachment) -> Network:
-    """Return a network; the default one is made at its first use. Raises MinirunError."""
+def _network(route: Route, store: str, attachment: Attachment) -> tuple[Network, bool]:
+    """Return a network, and True if it is new: the default one at its first use.
+
+    Raises MinirunError.
+    """
     name = attachment.network
     try:
         net = network.load(store, name)
@@ -106,10 +174,8 @@ def _network(route: Route, store: str, attachment: Attachment) -> Network:
             raise
     else:
         if name != network.DEFAULT or leases.all_of(store, name) or not _overlaps(route, net):
-            return net
-    net = network.make(store, name, links.in_use(route, network.bridge_of(name)))
-    network.save(store, net)
-    return net
+            return net, False
+    return network.make(store, name, links.in_use(route, network.bridge_of(name))), True
 
 
 def _overlaps(route: Route, net: Network) -> bool:
@@ -120,25 +186,22 @@ def _overlaps(route: Route, net: Network) -> bool:
 
 
 def _lease(
-    store: str, container: Container, net: Network, attachment: Attachment, number: int
-) -> Lease:
-    """Write the lease of a container that is on no such network yet. Raises MinirunError."""
-    taken = leases.all_of(store, net.name)
-    for dead in [lease for lease in taken if not leases.is_live(lease)]:
-        if dead.container != container.directory:
-            _take_back(store, net, dead)
-            taken.remove(dead)
+    store: str, container: Container, net: Network, attachment: Attachment, interface: str,
+    taken: list[Lease],
+) -> Lease:  # fmt: skip
+    """Return the lease of a container that is on no such network yet; it is not saved.
+
+    `taken`: the leases whose addresses it cannot have. Raises MinirunError.
+    """
     address, address6 = leases.addresses(store, net, taken, attachment.address, attachment.address6)
     hostname = container.config.raw.get("hostname") or ""
     called = (hostname, container.id, container.id[:_SHORT], *attachment.aliases)
-    lease = leases.Lease(
-        container.directory, net.name, f"eth{number}",
+    return leases.Lease(
+        container.directory, net.name, interface,
         links.link_of(container.directory, net.name), address,
         attachment.mac or links.mac_of(address), address6,
         tuple(dict.fromkeys(filter(None, called))),
     )  # fmt: skip
-    leases.save(store, lease)
-    return lease
 
 
 def _bind(store: str, asked: NetworkRequest) -> list[Held]:
@@ -151,12 +214,16 @@ def _bind(store: str, asked: NetworkRequest) -> list[Held]:
         for each in held:
             each.bound.close()
         if isinstance(error, ports.PortInUse):
-            found = (lease for name in network.names(store) for lease in leases.all_of(store, name))
-            holders = {lease.holder["pid"]: lease.id for lease in found if lease.holder}
-            if error.pid in holders:
-                raise error.by(f"the container {holders[error.pid]}") from None
+            raise by_container(store, error) from None
         raise
     return held
+
+
+def by_container(store: str, error: ports.PortInUse) -> ports.PortInUse:
+    """Return an error that names the container that has the port, if it is one of minirun's."""
+    found = (lease for name in network.names(store) for lease in leases.all_of(store, name))
+    holders = {lease.holder["pid"]: lease.id for lease in found if lease.holder}
+    return error.by(f"the container {holders[error.pid]}") if error.pid in holders else error
 
 
 def _publish(
@@ -169,17 +236,9 @@ def _publish(
     if not held:
         return own
     try:
-        first = next((n for n, (net, _) in enumerate(own) if not net.internal), None)
-        if first is None:
-            text = "no port can be published on an internal network"
-            raise network.NetworkError(text, "leave -p out, or add --network bridge")
+        first = publisher(own)
         net, lease = own[first]
-        rows = tuple(
-            {"port": each.port.port, "protocol": each.port.protocol,
-             "host_ip": each.port.host_ip, "host_port": each.number}
-            for each in held
-        )  # fmt: skip
-        lease = lease._replace(ports=rows)
+        lease = lease._replace(ports=tuple(each.port.row(each.number) for each in held))
         leases.save(store, lease)
         lease = lease._replace(holder=ports.hold(held, lease.address, pid))
         leases.save(store, lease)
@@ -189,24 +248,42 @@ def _publish(
             each.bound.close()
 
 
+def publisher(own: list[tuple[Network, Lease]]) -> int:
+    """Return which network ports are published by: the first that leads out.
+
+    Raises NetworkError if none does.
+    """
+    first = next((n for n, (net, _) in enumerate(own) if not net.internal), None)
+    if first is None:
+        text = "no port can be published on an internal network"
+        raise network.NetworkError(text, "leave -p out, or add --network bridge")
+    return first
+
+
 def _write_names(
     store: str, container: Container, asked: NetworkRequest, own: list[tuple[Network, Lease]]
 ) -> None:
     """Write the container's hosts, and those of its neighbours. Raises OSError."""
-    gateway = own[0][0].gateway
-    hostname = container.config.raw.get("hostname") or ""
-    mine = [lease for _, lease in own]
-    others = [
-        lease for net, _ in own for lease in _neighbours(store, net)
-        if lease.container != container.directory
-    ]  # fmt: skip
-    text = names.hosts(asked, hostname, mine, others, gateway)
-    names.rewrite(container.directory, text)
+    names.rewrite(container.directory, hosts(store, container, asked, own))
     for net, _ in own:
         _update_neighbours(store, net, container.directory)
 
 
-def _neighbours(store: str, net: Network) -> list[Lease]:
+def hosts(
+    store: str, container: Container, asked: NetworkRequest, own: list[tuple[Network, Lease]]
+) -> str:
+    """Return the text of a container's hosts, with its neighbours."""
+    gateway = own[0][0].gateway
+    hostname = container.config.raw.get("hostname") or ""
+    mine = [lease for _, lease in own]
+    others = [
+        lease for net, _ in own for lease in neighbours(store, net)
+        if lease.container != container.directory
+    ]  # fmt: skip
+    return names.hosts(asked, hostname, mine, others, gateway)
+
+
+def neighbours(store: str, net: Network) -> list[Lease]:
     """Return the leases whose names a network's containers know: of the default one none."""
     if net.name == network.DEFAULT:
         return []
@@ -215,7 +292,7 @@ def _neighbours(store: str, net: Network) -> list[Lease]:
 
 def _update_neighbours(store: str, net: Network, besides: str = "") -> None:
     """Write the hosts of all containers of a network anew, but that of one directory."""
-    for lease in _neighbours(store, net):
+    for lease in neighbours(store, net):
         if lease.container != besides:
             _write_hosts(store, lease)
 
@@ -284,14 +361,14 @@ def connect(container: Container, attachment: Attachment) -> None:
     store, pid = container.settings.store, container.record.pid
     more = asked._replace(networks=(*asked.networks, attachment), ports=())
     with network.locked(store), rtnetlink.Route() as route:
-        net = _network(route, store, attachment)
         taken = {lease.interface for lease in _own(store, container, asked)}
         number = next(n for n in range(len(taken) + 1) if f"eth{n}" not in taken)
-        lease = _lease(store, container, net, attachment, number)
+        one = _plan(route, store, container, attachment, f"eth{number}", pid)
+        net, lease = one.network, one.lease
         try:
-            links.plug_in(route, net, links.make_bridge(route, store, net), lease, pid)
-            links.set_up_inside(net, lease, pid)
-            links.add_default_routes([net], pid)
+            _record(store, one)
+            links.carry_out(route, one.outside)
+            links.carry_out_inside(one.inside, [net], pid)
             forwarding.switch_on(route, store, [net])
             firewall.add(net, lease)
             ((_, lease),) = _publish_missing(route, container, asked, [(net, lease)])
@@ -318,7 +395,7 @@ def disconnect(container: Container, name: str) -> None:
         left = tuple(each for each in asked.networks if each.network != name)
         asked = asked._replace(networks=left)
         others = [network.load(store, each.network) for each in left]
-        links.add_default_routes(others, container.record.pid)
+        links.carry_out_inside([], others, container.record.pid)
         container.save(container.record._replace(network=asked.as_json()))
         _write_hosts(store, own[0])
         on = {each.network: each for each in _own(store, container, asked)}

@@ -16,6 +16,7 @@ import os
 
 from minirun.core import events
 from minirun.core.keeping import jsonlite, places, state
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import name_call
 from minirun.net.network import Network, folder
 
@@ -55,29 +56,53 @@ def sysctl(path: str, value: int, why: str) -> None:
     events.emit("note", "sysctl", shown, why=why)
 
 
+class NetworkSetting(Record):
+    """A step of a plan: net.PATH of a network namespace."""
+
+    path: str
+    """ipv4/ip_forward, as below /proc/sys/net."""
+    value: int
+    why: str
+
+    def describe(self) -> str:
+        """Return it as a command line of sysctl(8)."""
+        path = f"net/{self.path}"  # with dots only if no link's name has one
+        return f"sysctl {path if '.' in path else path.replace('/', '.')}={self.value}"
+
+    def execute(self, route: Route) -> None:
+        """Set it, in the network namespace of this thread. Raises OSError."""
+        sysctl(self.path, self.value, self.why)
+
+
+def plan(route: Route, networks: list[Network]) -> list[NetworkSetting]:
+    """Return what is to be set for these networks, and is not yet. Raises OSError."""
+    found = []
+    why = "the host is the containers' router"
+    if any(not net.internal for net in networks):
+        found.append(NetworkSetting(_IPV4, 1, why))
+    if any(net.subnet6 and not net.internal for net in networks):
+        listen = "so it listens to its router as before"
+        for name in _links_with_router(route):
+            found.append(NetworkSetting(f"ipv6/conf/{name}/accept_ra", _LISTEN_ON, listen))
+        found.append(NetworkSetting(_IPV6, 1, why))
+    return [each for each in found if _value(each.path) not in ("", str(each.value))]
+
+
 def switch_on(route: Route, store: str, networks: list[Network]) -> None:
     """Let the host forward what comes from networks that lead out; note what was before.
 
     Raises OSError.
     """
-    changes: dict[str, tuple[int, str]] = {}
-    why = "the host is the containers' router"
-    if any(not net.internal for net in networks):
-        changes[_IPV4] = (1, why)
-    if any(net.subnet6 and not net.internal for net in networks):
-        listen = (_LISTEN_ON, "so it listens to its router as before")
-        changes |= {f"ipv6/conf/{name}/accept_ra": listen for name in _links_with_router(route)}
-        changes[_IPV6] = (1, why)
-    now = {path: _value(path) for path in changes}
-    changed = {path: now[path] for path in changes if now[path] not in ("", str(changes[path][0]))}
-    if not changed:
+    changes = plan(route, networks)
+    if not changes:
         return
     note = _read(store)
-    note = {"namespace": _namespace(), "before": changed | note.get("before", {})}
+    before = {each.path: _value(each.path) for each in changes}
+    note = {"namespace": _namespace(), "before": before | note.get("before", {})}
     file = _file(store)  # before they are set: what is cut off in between is put back
     state.replace(file, jsonlite.dumps(note), f"{file}.{os.getpid()}")
-    for path in changed:
-        sysctl(path, *changes[path])
+    for each in changes:
+        each.execute(route)
 
 
 def _value(path: str) -> str:

@@ -135,8 +135,8 @@ def addresses(
 ) -> tuple[str, str]:
     """Return the addresses for one more container, IPv4 and IPv6 (empty without a prefix).
 
-    `taken`: the leases that there are; `asked`: what --ip and --ip6 say. The caller holds the lock.
-    Raises UsageError, NetworkError.
+    `taken`: the leases that count; `asked`: what --ip and --ip6 say. The caller holds the lock, and
+    saves the lease and the address (`save_last`). Raises UsageError, NetworkError.
     """
     used = {lease.address for lease in taken} | {network.gateway}
     subnet = ipaddress.ip_network(network.subnet)
@@ -173,9 +173,8 @@ def _next(store: str, network: Network, used: set[str]) -> str:
     """Return the next free address after the one that was given last. Raises NetworkError."""
     pool = ipaddress.ip_network(network.ip_range or network.subnet)
     first, size = int(pool.network_address), pool.num_addresses
-    file = f"{folder(store, network.name)}/{places.LEASES}/{_LAST}"
     try:
-        last = int(ipaddress.ip_address(state.read_text(file).strip())) - first
+        last = int(ipaddress.ip_address(state.read_text(_last(store, network)).strip())) - first
     except (OSError, ValueError):
         last = 0
     subnet = ipaddress.ip_network(network.subnet)
@@ -183,6 +182,15 @@ def _next(store: str, network: Network, used: set[str]) -> str:
     for step in range(1, size + 1):
         address = str(ipaddress.ip_address(first + (last + step) % size))
         if address not in used and address not in edges:
-            state.replace(file, address, f"{file}.{os.getpid()}")
             return address
     raise NetworkError(f"network {network.name} has no free address left in {pool}")
+
+
+def save_last(store: str, network: Network, address: str) -> None:
+    """Note which address was given last: the next one follows it. Raises OSError."""
+    file = _last(store, network)
+    state.replace(file, address, f"{file}.{os.getpid()}")
+
+
+def _last(store: str, network: Network) -> str:
+    return f"{folder(store, network.name)}/{places.LEASES}/{_LAST}"

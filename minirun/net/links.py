@@ -15,16 +15,19 @@ import ipaddress
 import os
 from binascii import crc32
 
-from minirun.net.forwarding import sysctl
+from minirun.net.forwarding import NetworkSetting
 from minirun.net.interfaces import network_of
 from minirun.net.network import Network, NetworkError
-from minirun.net.rtnetlink import Route
+from minirun.net.rtnetlink import NetlinkRequest, Route
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from minirun.net.leases import Lease
+
+    NetworkStep = NetlinkRequest | NetworkSetting
 
 _HAIRPIN = 1
 _LOOSE = 2
@@ -85,34 +88,35 @@ def way_out(route: Route) -> tuple[str, int]:
     return str(link.get_attr("IFLA_IFNAME")), int(link.get_attr("IFLA_MTU"))
 
 
-def make_bridge(route: Route, store: str, network: Network) -> tuple[int, int]:
-    """Make the network's bridge, if it is not there; return its ifindex and the network's MTU.
+def bridge_plan(route: Route, store: str, network: Network) -> tuple[list[NetworkStep], int]:
+    """Return what makes the network's bridge, if it is not there, and the network's MTU.
 
     Raises NetworkError if another program's link has its name, OSError.
     """
-    mtu = network.mtu or way_out(route)[1]
-    if index := route.index(network.bridge):
+    mtu, name = network.mtu or way_out(route)[1], network.bridge
+    found: list[NetworkStep] = []
+    if index := route.index(name):
         link = route.link(index)
         if not is_ours(link, store, network):
-            hint = f"ip link del {network.bridge}, if no program needs it"
-            raise NetworkError(f"the link {network.bridge} is another program's", hint)
+            hint = f"ip link del {name}, if no program needs it"
+            raise NetworkError(f"the link {name} is another program's", hint)
         if route.addresses(index) and link["flags"] & _IFF_UP:
-            return index, int(link.get_attr("IFLA_MTU"))
-        route.change("link", "del", "a killed command has left it half made", index=index)
-    route.change(
-        "link", "add", "a bridge is a switch: each container's cable ends in it",
-        ifname=network.bridge, kind="bridge", mtu=mtu, address=mac_of(network.gateway),
-    )  # fmt: skip
-    index = route.index(network.bridge)
-    route.change("link", "set", "by this `gc` knows it", index=index, ifalias=mark(store, network))
-    _set_bridge(network)
+            return [], int(link.get_attr("IFLA_MTU"))
+        found.append(
+            NetlinkRequest("link", "del", "a killed command has left it half made", {"dev": name})
+        )
+    words = {"ifname": name, "kind": "bridge", "mtu": mtu, "address": mac_of(network.gateway)}
+    why = "a bridge is a switch: each container's cable ends in it"
+    found.append(NetlinkRequest("link", "add", why, words))
+    alias = {"dev": name, "ifalias": mark(store, network)}
+    found.append(NetlinkRequest("link", "set", "by this `gc` knows it", alias))
+    found += _bridge_settings(network)
     for address, subnet in _pairs(network.gateway, network):
-        route.change(
-            "addr", "add", "the containers' gateway is the host, by this address",
-            index=index, address=address, prefixlen=subnet.prefixlen,
-        )  # fmt: skip
-    route.change("link", "set", "a link is made down", index=index, state="up")
-    return index, mtu
+        why = "the containers' gateway is the host, by this address"
+        words = {"dev": name, "address": address, "prefixlen": subnet.prefixlen}
+        found.append(NetlinkRequest("addr", "add", why, words))
+    found.append(NetlinkRequest("link", "set", "a link is made down", {"dev": name, "state": "up"}))
+    return found, mtu
 
 
 def _pairs(address: str, network: Network, address6: str = "") -> list[tuple[str, Any]]:
@@ -123,75 +127,100 @@ def _pairs(address: str, network: Network, address6: str = "") -> list[tuple[str
     return found
 
 
-def _set_bridge(network: Network) -> None:
-    """Set what the kernel does with packets of the bridge: ip-sysctl."""
-    name = network.bridge
-    sysctl(f"ipv4/conf/{name}/route_localnet", 1, "127.0.0.1:PORT leads to published ports")
-    sysctl(f"ipv4/conf/{name}/rp_filter", _LOOSE, "a container may be on several networks")
-    sysctl(f"ipv6/conf/{name}/accept_ra", 0, "no container tells the host its routes")
+def _bridge_settings(network: Network) -> list[NetworkSetting]:
+    """Return what the kernel is to do with packets of the bridge: ip-sysctl."""
+    v4, v6 = f"ipv4/conf/{network.bridge}", f"ipv6/conf/{network.bridge}"
+    found = [
+        NetworkSetting(f"{v4}/route_localnet", 1, "127.0.0.1:PORT leads to published ports"),
+        NetworkSetting(f"{v4}/rp_filter", _LOOSE, "a container may be on several networks"),
+        NetworkSetting(f"{v6}/accept_ra", 0, "no container tells the host its routes"),
+    ]
     if network.subnet6:
-        sysctl(f"ipv6/conf/{name}/accept_dad", 0, "no other host has the gateway's address")
+        found.append(
+            NetworkSetting(f"{v6}/accept_dad", 0, "no other host has the gateway's address")
+        )
     if network.internal:
-        sysctl(f"ipv4/conf/{name}/forwarding", 0, "no packet leaves an internal network")
+        found.append(NetworkSetting(f"{v4}/forwarding", 0, "no packet leaves an internal network"))
+    return found
 
 
-def plug_in(route: Route, network: Network, bridge: tuple[int, int], lease: Lease, pid: int) -> int:
-    """Make the veth pair of a container, one end in the namespace of init `pid`; return the
-    ifindex of the host's end. `bridge`: its ifindex and MTU. Raises OSError.
+def cable_plan(
+    route: Route, network: Network, mtu: int, lease: Lease, pid: int
+) -> list[NetworkStep]:
+    """Return what makes the veth pair of a container, one end in the namespace of init `pid`.
+
+    Raises OSError.
     """
-    master, mtu = bridge
-    if stale := route.index(lease.link):
-        route.change("link", "del", "a killed command has left it", index=stale)
-    route.change(
-        "link", "add", f"a cable: one end in the bridge, the other in the container, as "
-        f"{lease.interface}", ifname=lease.link, kind="veth", mtu=mtu, master=master,
-        peer={"ifname": lease.interface, "net_ns_pid": pid, "address": lease.mac, "mtu": mtu},
-    )  # fmt: skip
-    index = route.index(lease.link)
-    why = "the bridge may send a packet back where it came from: a container's own port"
-    route.change("brport", "set", why, index=index, mode=_HAIRPIN)
-    route.change("link", "set", "the host's end", index=index, state="up")
-    return index
+    link: list[NetworkStep] = []
+    if route.index(lease.link):
+        why = "a killed command has left it"
+        link.append(NetlinkRequest("link", "del", why, {"dev": lease.link}))
+    peer = {"ifname": lease.interface, "net_ns_pid": pid, "address": lease.mac, "mtu": mtu}
+    words = {"ifname": lease.link, "kind": "veth", "mtu": mtu, "master": network.bridge,
+             "peer": peer}  # fmt: skip
+    cable = f"a cable: one end in the bridge, the other in the container, as {lease.interface}"
+    hairpin = "the bridge may send a packet back where it came from: a container's own port"
+    return [
+        *link, NetlinkRequest("link", "add", cable, words),
+        NetlinkRequest("brport", "set", hairpin, {"dev": lease.link, "mode": _HAIRPIN}),
+        NetlinkRequest("link", "set", "the host's end", {"dev": lease.link, "state": "up"}),
+    ]  # fmt: skip
 
 
-def set_up_inside(network: Network, lease: Lease, pid: int) -> None:
-    """Give the container's end its addresses, in the namespace of init `pid`.
+def inside_plan(network: Network, lease: Lease) -> list[NetworkStep]:
+    """Return what gives the container's end its addresses, in the container's namespace."""
+    name = lease.interface
+    v4, v6 = f"ipv4/conf/{name}", f"ipv6/conf/{name}"
+    if network.subnet6:
+        found: list[NetworkStep] = [
+            NetworkSetting(f"{v6}/accept_dad", 0, "no other host has its address: no waiting"),
+            NetworkSetting(f"{v6}/autoconf", 0, "its address is given, not made up"),
+        ]
+    else:
+        found = [NetworkSetting(f"{v6}/disable_ipv6", 1, "the network has no IPv6 prefix")]
+    found.append(
+        NetworkSetting(f"{v4}/arp_notify", 1, "neighbours learn at once who has the address")
+    )
+    for address, subnet in _pairs(lease.address, network, lease.address6):
+        words = {"dev": name, "address": address, "prefixlen": subnet.prefixlen}
+        found.append(NetlinkRequest("addr", "add", "the container's own address", words))
+    up = {"dev": name, "state": "up"}
+    return [*found, NetlinkRequest("link", "set", "the container's end", up)]
+
+
+def default_routes(networks: list[Network], there: set[int]) -> list[NetlinkRequest]:
+    """Return the routes that lead all else by the first network that leads out, one a family.
+
+    `there`: the families, AF_INET and AF_INET6, that have theirs already.
+    """
+    found = []
+    for family, to in ((_AF_INET, "0.0.0.0/0"), (_AF_INET6, "::/0")):
+        gateways = [
+            net.gateway if family == _AF_INET else net.gateway6
+            for net in networks if not net.internal
+        ]  # fmt: skip
+        gateway = next(filter(None, gateways), "")
+        if gateway and family not in there:
+            why = "all else goes to the host, which forwards it"
+            found.append(NetlinkRequest("route", "add", why, {"dst": to, "gateway": gateway}))
+    return found
+
+
+def carry_out(route: Route, plan: Sequence[NetworkStep]) -> None:
+    """Do what a plan says, in the namespace of `route`. Raises OSError."""
+    for operation in plan:
+        operation.execute(route)
+
+
+def carry_out_inside(plan: list[NetworkStep], networks: list[Network], pid: int) -> None:
+    """Do what a plan says in the namespace of init `pid`, then add the default routes of networks.
 
     Raises OSError.
     """
     with network_of(pid), Route() as route:
-        name = lease.interface
-        index = route.index(name)
-        if network.subnet6:
-            sysctl(f"ipv6/conf/{name}/accept_dad", 0, "no other host has its address: no waiting")
-            sysctl(f"ipv6/conf/{name}/autoconf", 0, "its address is given, not made up")
-        else:
-            sysctl(f"ipv6/conf/{name}/disable_ipv6", 1, "the network has no IPv6 prefix")
-        sysctl(f"ipv4/conf/{name}/arp_notify", 1, "neighbours learn at once who has the address")
-        for address, subnet in _pairs(lease.address, network, lease.address6):
-            route.change(
-                "addr", "add", "the container's own address",
-                index=index, address=address, prefixlen=subnet.prefixlen,
-            )  # fmt: skip
-        route.change("link", "set", "the container's end", index=index, state="up")
-
-
-def add_default_routes(networks: list[Network], pid: int) -> None:
-    """Lead all else by the first of the networks that leads out, one for IPv4 and one for IPv6.
-
-    A family that has its default route in the namespace of init `pid` keeps it. Raises OSError.
-    """
-    with network_of(pid), Route() as route:
+        carry_out(route, plan)
         there = {row["family"] for row in route.routes() if not row["dst_len"]}
-        for family, to in ((_AF_INET, "0.0.0.0/0"), (_AF_INET6, "::/0")):
-            gateways = [
-                net.gateway if family == _AF_INET else net.gateway6
-                for net in networks if not net.internal
-            ]  # fmt: skip
-            gateway = next(filter(None, gateways), "")
-            if gateway and family not in there:
-                why = "all else goes to the host, which forwards it"
-                route.change("route", "add", why, dst=to, gateway=gateway)
+        carry_out(route, default_routes(networks, there))
 
 
 def unplug(route: Route, lease: Lease) -> None:

@@ -58,6 +58,13 @@ class Port(Record):
     last: int = 0
     """The last of them."""
 
+    def row(self, number: int | str) -> dict[str, Any]:
+        """Return what a lease keeps of it; `number`: the host's port."""
+        return {
+            "port": self.port, "protocol": self.protocol, "host_ip": self.host_ip,
+            "host_port": number,
+        }  # fmt: skip
+
 
 def parse(text: str) -> list[Port]:
     """Return what one -p means. Raises UsageError, in docker's words."""
@@ -188,12 +195,17 @@ def _refusal(port: Port, number: int, error: OSError) -> NetworkError:
     """Return docker's words for a port that cannot be had, and who has it."""
     where = f"{port.host_ip or '0.0.0.0'}:{number}/{port.protocol}"
     if error.errno == errno.EADDRINUSE:
-        name, pid = holder(number, port.protocol)
-        return PortInUse(where, number % 65535 + 1, name, pid)
+        return in_use(port, number)
     if error.errno == errno.EADDRNOTAVAIL:
         return NetworkError(f"{port.host_ip} is no address of this host", "ip -brief address")
     text = os.strerror(error.errno or 0).lower()
     return NetworkError(f"failed to bind host port {where}: {text}")
+
+
+def in_use(port: Port, number: int) -> PortInUse:
+    """Return the error that says who has a port of the host."""
+    where = f"{port.host_ip or '0.0.0.0'}:{number}/{port.protocol}"
+    return PortInUse(where, number % 65535 + 1, *holder(number, port.protocol))
 
 
 def holder(number: int, protocol: str) -> tuple[str, int]:

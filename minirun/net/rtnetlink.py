@@ -18,6 +18,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from minirun.common import descriptors
 from minirun.core import events
 from minirun.core.errors import errno_name
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import name_call
 from minirun.net.interfaces import ROUTE
 
@@ -41,6 +42,8 @@ class Route:
         self._route = IPRoute()
         self._names: dict[int, str] = {}
         """ifindex → name, of the links that were looked up."""
+        self._indices: dict[str, int] = {}
+        """Name → ifindex, until a link is made or removed."""
 
     def __enter__(self) -> Route:
         return self
@@ -55,6 +58,8 @@ class Route:
         """
         name, start = NAMES[kind, verb], events.now()
         link = self._names.get(words.get("index", 0))
+        if kind == "link" and verb != "set":
+            self._indices.clear()
         shown = {"link": link, **words} if link else words
         try:
             getattr(self._route, kind)(verb, **words)
@@ -68,10 +73,13 @@ class Route:
 
     def index(self, name: str) -> int:
         """Return the ifindex of a link; 0 if there is none of that name."""
+        if name in self._indices:
+            return self._indices[name]
         found = self._route.link_lookup(ifname=name)
         if not found:
             return 0
         self._names[int(found[0])] = name
+        self._indices[name] = int(found[0])
         return int(found[0])
 
     def links(self) -> list[Any]:
@@ -95,3 +103,64 @@ class Route:
         """Return the routes of the main table, of both families: pyroute2's rtmsg of each."""
         main = 254  # RT_TABLE_MAIN, linux/rtnetlink.h
         return list(self._route.get_routes(table=main))
+
+
+class NetlinkRequest(Record):
+    """One request of a plan. It names its links: their ifindex may be unknown until it is sent."""
+
+    kind: str
+    verb: str
+    why: str
+    words: dict[str, Any]
+    """Its attributes, as pyroute2 names them, but `dev` and `master` are names of links."""
+
+    def describe(self) -> str:
+        """Return it as a command line of ip(8), or of bridge(8)."""
+        words = dict(self.words)
+        dev = words.pop("dev", "")
+        if self.kind == "addr":
+            return f"ip address add {words['address']}/{words['prefixlen']} dev {dev}"
+        if self.kind == "route":
+            return f"ip route add {words['dst']} via {words['gateway']} proto static"
+        if self.kind == "brport":
+            return f"bridge link set dev {dev} hairpin {'on' if words['mode'] else 'off'}"
+        if self.verb == "del":
+            return f"ip link delete dev {dev}"
+        if self.verb == "set":
+            return f"ip link set dev {dev} {_in_words(words)}"
+        return f"ip link add {_in_words(words)}"
+
+    def execute(self, route: Route) -> None:
+        """Send it. Raises OSError, as Route.change does."""
+        words = dict(self.words)
+        if "dev" in words:
+            words = {"index": route.index(words.pop("dev")), **words}
+        if "master" in words:
+            words["master"] = route.index(words["master"])
+        route.change(self.kind, self.verb, self.why, **words)
+
+
+def _in_words(words: dict[str, Any]) -> str:
+    """Return attributes of a link as ip-link(8) writes them; what belongs to a kind comes last."""
+    parts: list[str] = []
+    for key, value in words.items():
+        if key == "ifname":
+            parts.insert(0, str(value))
+        elif key == "state":
+            parts.append(str(value))
+        elif key == "ifalias":
+            parts.append(f"alias {_quoted(value)}")
+        elif key == "net_ns_pid":
+            parts.append(f"netns {value}")
+        elif key not in ("kind", "peer"):
+            parts.append(f"{key} {value}")
+    if "kind" in words:
+        parts.append(f"type {words['kind']}")
+    if "peer" in words:
+        parts.append(f"peer name {_in_words(words['peer'])}")
+    return " ".join(parts)
+
+
+def _quoted(text: str) -> str:
+    """Return a text as one word of a shell."""
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -9,6 +9,7 @@ paint       rows as the text that goes out, with colours
 live        while the run goes on; viewers: who looks on; pacing: --pace
 played      a recording
 dry_run     --dry-run
+network_plan  --dry-run: what becomes of networks
 network_picture   a network
 explained   topics of minirun.knowledge
 """

@@ -19,6 +19,7 @@ from minirun.core.rootfs.inroot import Root
 from minirun.core.stages import s1_clone, s3_prestart, s7_exec
 from minirun.gpu import inject
 from minirun.gpu.nvidia import hook
+from minirun.show.text import network_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def lines(container: Container) -> Iterator[str]:
     config = container.config
     extras.prepare(container)
     yield from _stage(1, "runtime", "clone and root filesystem", _first(container))
+    if networks := network_plan.lines(container, _PID):
+        yield from _stage(1, "runtime", "network, while init makes the root", networks)
     yield from _stage(2, "init", "ask for the prestart hooks", ["RUN_HOOKS → init.fifo"])
     turns = s3_prestart.planned_hooks(config)
     hooks = [
@@ -67,6 +70,9 @@ def _first(container: Container) -> Iterator[str]:
         access = f"{rule.get('type', 'a')} {rule.get('major', '*')}:{rule.get('minor', '*')}"
         yield f"devices.{'allow' if rule['allow'] else 'deny'} {access} {rule.get('access', '')}"
     new = [kind for kind in namespaces.FLAGS if config.new_namespace(kind) and kind != "cgroup"]
+    for kind, path in config.namespaces.items():
+        if path:
+            yield f"setns {kind} {path}"
     yield f"clone3 {', '.join(new)}"
     yield build.root_mount(config, container.layer_paths(), container.directory).describe()
     yield from _described(s1_clone.plan(container))
