@@ -12,6 +12,7 @@ from minirun.core.container import Container, Extra
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
+from minirun.core.keeping.settings import unprivileged
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
 from minirun.net import request
@@ -27,6 +28,7 @@ with lazy:  # after clone, while init builds its root filesystem
         links,
         names,
         network,
+        nft,
         ports,
         rtnetlink,
     )
@@ -71,8 +73,21 @@ class Networks(Extra):
 
 def fall_back(error: MinirunError | OSError) -> str:
     """Return the line that says why a container has no network: it asked for none by name."""
-    reason = from_os(error) if isinstance(error, OSError) else error
-    return f"no network: {reason.line()}; --network none says so at once"
+    return no_network((from_os(error) if isinstance(error, OSError) else error).line())
+
+
+def no_network(reason: str) -> str:
+    """Return the same line for a reason in words."""
+    return f"no network: {reason}; --network none says so at once"
+
+
+def why_no_bridge() -> str:
+    """Return why this process can make no bridge; empty if it perhaps can."""
+    if unprivileged():
+        return "a bridge needs root"
+    if not nft.find():
+        return f"{nft.MISSING} ({nft.HINT})"
+    return ""
 
 
 class LinkPlan(Record):

@@ -6,14 +6,14 @@ import os
 
 from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.keeping import places, state
-from minirun.core.keeping.settings import Settings, unprivileged
+from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
 from minirun.net.request import Attachment, NetworkRequest
 
 with lazy:
     from minirun.engines import roots
-    from minirun.net import names, network, nft, ports
+    from minirun.net import attach, names, network, ports
     from minirun.running import lookup
 
 TYPE_CHECKING = False
@@ -52,32 +52,19 @@ def add(
         return _of_container(run, rest, settings)
     if words[0] == "none":
         return _with_names(run, flags, NetworkRequest("none"))
-    if is_default and (reason := why_no_bridge()):
+    reason = attach.why_no_bridge()
+    if is_default and reason:
         _refuse_without_bridge(flags, reason)
-        return run._replace(warnings=(*run.warnings, _note(reason)))
-    if not is_default and (reason := why_no_bridge()):
+        text = attach.no_network(reason)
+        warn(text)
+        return run._replace(warnings=(*run.warnings, text))
+    if reason:
         raise MinirunError(f"--network {words[0]}: {reason}", "--network none or host")
     request = NetworkRequest(
         "networks", _attachments(flags, words, settings.store), _ports(flags, run),
         default=is_default and not flags.given & (_PORT_FLAGS | _ADDRESS_FLAGS),
     )  # fmt: skip
     return _with_names(run, flags, request, always=True)
-
-
-def why_no_bridge() -> str:
-    """Return why no bridge can be made by this process; empty if it can perhaps."""
-    if unprivileged():
-        return "a bridge needs root"
-    if not nft.find():
-        return f"{nft.MISSING} ({nft.HINT})"
-    return ""
-
-
-def _note(reason: str) -> str:
-    """Say that the container will have no network."""
-    text = f"no network: {reason}; --network none says so at once"
-    warn(text)
-    return text
 
 
 def _refuse_without_bridge(flags: ConfigFlags, reason: str) -> None:

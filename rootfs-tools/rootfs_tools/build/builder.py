@@ -19,6 +19,7 @@ from rootfs_tools.archives.saving import SavedImage, SavedSource, collected
 from rootfs_tools.blobs import Blobs
 from rootfs_tools.build.copy import copy, make_directory
 from rootfs_tools.build.documents import documents, last
+from rootfs_tools.build.network import BuildNetwork
 from rootfs_tools.build.run import run
 from rootfs_tools.build.secrets import Secrets
 from rootfs_tools.build.stage import BuildStage, BuiltLayer, StepLayer, Workshop
@@ -49,7 +50,8 @@ class BuildOptions(NamedTuple):
     """The name or the number of the wanted stage; "" for the last one."""
     platform: str
     use_cache: bool
-    host_network: bool
+    network: BuildNetwork
+    """What --network and --allow say."""
     quiet: bool
     now: int
     """When the build begins, nanoseconds since 1970."""
@@ -68,7 +70,7 @@ class Builder:
         self._find, self._say = find, say
         self._stages: dict[int, BuildStage] = {}
         self._shop = Workshop(
-            settings, settings.store, context, self._origin, options.host_network,
+            settings, settings.store, context, self._origin, options.network,
             options.use_cache, options.quiet, options.now, options.secrets,
         )  # fmt: skip
         self._arguments = self._global_arguments()

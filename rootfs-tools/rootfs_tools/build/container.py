@@ -1,7 +1,7 @@
 """RUN: one step of a build is one container of minirun's, whose writable layer becomes the layer.
 
 The container is a run like any other, in a process of its own: it has a cgroup, a seccomp profile,
-a log (`minirun timeline ID` shows it afterwards), and no network unless it is asked for. That
+a log (`minirun timeline ID` shows it afterwards), and a network (rootfs_tools.build.network). That
 process dies with the build, and the container with it, which the container of a run does not.
 What the runtime itself has made in its root filesystem, places to mount on, is left out of the
 layer.
@@ -9,6 +9,7 @@ layer.
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
 from collections.abc import Callable, Collection
@@ -23,6 +24,7 @@ from minirun.core.keeping.places import UPPER
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.kernel import files, process
 from minirun.engines import rootless_config
+from minirun.net.request import NetworkRequest
 from minirun.oci import run_config
 from minirun.oci.image_user import in_layers
 from minirun.running import gc, signals, supervise
@@ -44,25 +46,35 @@ class StepMount(NamedTuple):
     options: tuple[str, ...]
 
 
+class StepEnd(NamedTuple):
+    """How a step has ended."""
+
+    status: int
+    """The exit status of the command; only after 0 is there a layer."""
+    fell_back: bool
+    """It was to be on a network, and none could be made."""
+
+
 def run(
     settings: Settings, work: RunStep, layers: tuple[str, ...], mounts: tuple[StepMount, ...],
-    output: BinaryIO, *, host_network: bool, quiet: bool,
-) -> int:  # fmt: skip
+    output: BinaryIO, network: NetworkRequest | None, *, host_network: bool, quiet: bool,
+) -> StepEnd:  # fmt: skip
     """Run the command over the layers, lowest first, and write its layer to `output`.
 
-    Returns the exit status of the command; only after 0 is there a layer. `quiet`: its standard
+    `network`: what it asks for; None with `host_network`, and for lo alone. `quiet`: its standard
     output is not shown. Raises MinirunError, OSError.
     """
     container_id = f"build-{os.urandom(6).hex()}"
-    document = _document(container_id, work, layers, mounts, host_network=host_network)
+    document = _document(container_id, work, layers, mounts, network, host_network=host_network)
     choices = Choices(layers=layers, volatile=True, bound=True)
     config = Config(document, f"{settings.root}/{container_id}", choices)
     made: list[Container] = []
+    fell_back = mmap.mmap(-1, 1)  # shared with the child
 
     def make() -> Container:
         record = first_record(settings, container_id, config)._replace(
             managed=True, auto_remove=True, image="", args=list(work.argv),
-            default_pids_limit=True,
+            default_pids_limit=True, network=network.as_json() if network else None,
         )  # fmt: skip
         made.append(reserve(settings, config, record))
         return made[0]
@@ -72,6 +84,7 @@ def run(
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         try:
             status = supervise.run(make, supervise.SupervisorOptions())
+            fell_back[0] = bool(network) and made[0].record.network is None
             if status == 0:
                 _pack(made[0], _stubs(document, layers), output)
             return status
@@ -80,7 +93,8 @@ def run(
                 endings.destroy(made[0])
 
     try:
-        return _in_child(whole)
+        status = _in_child(whole)
+        return StepEnd(status, bool(fell_back[0]))
     except BaseException:
         gc.collect(settings, container_id, dry=False)
         gc.remove_abandoned(settings.root)  # killed while it removed the container itself
@@ -89,14 +103,14 @@ def run(
 
 def _document(
     container_id: str, work: RunStep, layers: tuple[str, ...], mounts: tuple[StepMount, ...],
-    *, host_network: bool,
+    network: NetworkRequest | None, *, host_network: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the config.json of a step. Raises MinirunError, OSError."""
     user = in_layers(work.user, layers)
     options = run_config.RunOptions(
         args=work.argv, env=work.env, cwd=work.workdir or "/", pids_limit=run_config.PIDS_LIMIT,
         user=(user.uid, user.gid, user.groups), host_network=host_network,
-        mounts=tuple(row for row in mounts if row.source),
+        network=network, mounts=tuple(row for row in mounts if row.source),
     )  # fmt: skip
     document = run_config.config(container_id, options)
     document["mounts"] += [_tmpfs(row) for row in mounts if not row.source]

@@ -16,6 +16,7 @@ from rootfs_tools.image_spec import OCI_LAYER, Descriptor, History, Platform
 from rootfs_tools.layers import Layer, Layers
 
 if TYPE_CHECKING:
+    from rootfs_tools.build.network import BuildNetwork
     from rootfs_tools.build.secrets import Secrets
 
 
@@ -63,7 +64,7 @@ class Workshop(NamedTuple):
     context: FolderTree
     origin: Callable[[str], BuildStage]
     """The stage or image of COPY --from."""
-    host_network: bool
+    network: BuildNetwork
     use_cache: bool
     quiet: bool
     now: int

@@ -16,6 +16,7 @@ from minirun.image import store
 from rootfs_tools import gc
 from rootfs_tools.build import secrets
 from rootfs_tools.build.builder import Builder, BuildOptions
+from rootfs_tools.build.network import BuildNetwork
 from rootfs_tools.cli import build_context, pull
 from rootfs_tools.cli.images import exactly
 from rootfs_tools.dockerfile import parse
@@ -36,7 +37,8 @@ class Build(Flags):
     label: list[str]
     target: str
     platform: str
-    network: str = flag(default="none")
+    network: str
+    allow: list[str]
     no_cache: bool
     pull: bool
     quiet: bool = flag("-q")
@@ -66,11 +68,10 @@ def main(args: list[str], settings: Settings) -> int:
 def _main(args: list[str], settings: Settings) -> int:
     flags = Build(args)
     exactly(flags, 1, "minirun build [-t NAME] FOLDER")
-    flags.check("network", "none", "host")
     flags.check("progress", "auto", "plain", "tty", "rawjson", "quiet")
     for name in ("provenance", "sbom"):
         flags.check(name, "false")  # an image of minirun's has no attestations
-    options = _options(flags)
+    options = _options(flags, settings)
     with build_context.opened(flags.args[0], flags.file, settings.store) as context:
         file = parse.parse(context.dockerfile)
         _warn_unused(options, file)
@@ -89,8 +90,10 @@ def _main(args: list[str], settings: Settings) -> int:
     return 0
 
 
-def _options(flags: Build) -> BuildOptions:
-    """Return what the flags say. Raises ImageError for a name that no image can have."""
+def _options(flags: Build, settings: Settings) -> BuildOptions:
+    """Return what the flags say. Raises ImageError for a name that no image can have, UsageError,
+    NetworkError.
+    """
     for name in flags.tag:
         new_name(name)
     arguments = {}
@@ -101,9 +104,11 @@ def _options(flags: Build) -> BuildOptions:
     labels = dict(text.partition("=")[::2] for text in flags.label)
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     now = int(epoch) if epoch.isdecimal() else int(time.time())
+    usual = os.environ.get("MINIRUN_NETWORK", "")
+    network = BuildNetwork(settings, flags.network, usual, flags.allow)
     return BuildOptions(
         tuple(flags.tag), arguments, labels, flags.target, flags.platform,
-        use_cache=not flags.no_cache, host_network=flags.network == "host", quiet=flags.quiet,
+        use_cache=not flags.no_cache, network=network, quiet=flags.quiet,
         now=now * 10**9, secrets=secrets.of_flags(flags.secret, flags.ssh),
     )  # fmt: skip
 

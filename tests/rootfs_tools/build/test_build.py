@@ -161,7 +161,7 @@ def test_no_network_unless_asked_for(builder: Program, context: Path) -> None:
     assert "RUN --network=host: not allowed" in refused(builder, context, asked)
     failing = refused(builder, context, "FROM base\nRUN wget -q http://192.0.2.1/ || exit 4\n")
     assert failing.startswith('Dockerfile:2: process "/bin/sh -c wget')
-    assert "exit code: 4 (a step has no network: --network host)" in failing
+    assert "exit code: 4 (this step has no network: --network bridge)" in failing
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,9 @@ def test_standard_input_and_a_file_elsewhere(builder: Program, context: Path) ->
         (("/nowhere",), "unable to prepare context: path '/nowhere' not found"),
         (("/proc/self/fdinfo",), "there is no Dockerfile"),
         (("-f", "/nowhere", "/tmp"), "failed to read dockerfile: /nowhere: No such file"),
-        (("--network", "bridge", "/tmp"), "bridge"),
+        (("--network", "nosuch", "/tmp"), "network nosuch not found"),
+        (("--network", "container:x", "/tmp"), "--network container:x: not for a build"),
+        (("--allow", "security.insecure", "/tmp"), "--allow security.insecure: not known"),
     ],
 )
 def test_wrong_words(builder: Program, args: tuple[str, ...], words: str) -> None:
