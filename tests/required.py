@@ -22,6 +22,7 @@ PACKAGE_OF = {
     "containerd": "containerd", "criu": "criu", "crun": "crun", "ctr": "containerd",
     "dbus-daemon": "dbus", "docker": "docker-cli|docker.io", "docker-registry": "docker-registry",
     "dockerd": "docker.io", "gcc": "gcc", "htpasswd": "apache2-utils", "munged": "munge",
+    "pasta": "passt", "slirp4netns": "slirp4netns",
     "nft": "nftables", "ip": "iproute2",
     "newgidmap": "uidmap", "newuidmap": "uidmap", "openssl": "openssl", "podman": "podman",
     "pivot_root": "util-linux-extra",

@@ -20,6 +20,7 @@ With `--network none` lo is all; with `--network host` there is no new namespace
     conntrack    connections of UDP that the kernel remembers, and should not
     ports        what -p means; who holds a port of the host
     relay        the process minirun:ports, which holds them and serves ::1
+    userspace    without root: pasta, slirp4netns
     names        hosts, hostname, resolv.conf
     devices      linux.netDevices: interfaces of the host that move into the container
     interfaces   which links and addresses a network namespace has

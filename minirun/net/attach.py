@@ -31,6 +31,7 @@ with lazy:  # after clone, while init builds its root filesystem
         nft,
         ports,
         rtnetlink,
+        userspace,
     )
 
 TYPE_CHECKING = False
@@ -53,11 +54,15 @@ class Networks(Extra):
     def from_outside(self, init: Init) -> None:
         """Put init's network namespace on its networks. Raises MinirunError, OSError."""
         asked = request.from_json(self.container.record.network or {})
-        if asked.mode != "networks":
+        if asked.mode not in ("networks", "userspace"):
             return
-        store = self.container.settings.store
-        lazy.load("minirun.net.rtnetlink")  # the slow part, before the lock is held
         try:
+            if asked.mode == "userspace":
+                asked = userspace.attach(self.container, asked, init.pid)
+                self.container.save(self.container.record._replace(network=asked.as_json()))
+                return
+            store = self.container.settings.store
+            lazy.load("minirun.net.rtnetlink")  # the slow part, before the lock is held
             with network.locked(store), rtnetlink.Route() as route:
                 _attach(route, store, self.container, asked, init.pid)
         except (network.NetworkError, OSError) as error:
@@ -84,7 +89,8 @@ def no_network(reason: str) -> str:
 def why_no_bridge() -> str:
     """Return why this process can make no bridge; empty if it perhaps can."""
     if unprivileged():
-        return "a bridge needs root"
+        lacking = "" if userspace.find() else f", and {userspace.NEITHER}"
+        return f"a bridge needs root{lacking}"
     if not nft.find():
         return f"{nft.MISSING} ({nft.HINT})"
     return ""
@@ -356,6 +362,7 @@ def leave(container: Container) -> None:
     row = container.record.network
     if not row:
         return
+    ports.release(row.get("helper"))
     store = container.settings.store
     try:
         with network.locked(store):

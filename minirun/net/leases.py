@@ -98,8 +98,11 @@ def _read(fd: int) -> Iterator[Lease]:
 
 
 def published(store: str, record: ContainerRecord) -> list[dict[str, Any]]:
-    """Return the ports of a container, as minirun.net.ports.Port has them, by their leases."""
-    rows = (record.network or {}).get("networks", ())
+    """Return the ports of a container, by its leases, or by the program of a user without root."""
+    asked = record.network or {}
+    if asked.get("mode") == "userspace":
+        return list(asked["published"])
+    rows = asked.get("networks", ())
     found = (lease for row in rows for lease in all_of(store, row["network"]))
     own = (lease for lease in found if lease.container == record.directory)
     return [port for lease in own for port in lease.ports]

@@ -4,6 +4,7 @@
 --network host                 the host's own namespace
 --network bridge, or NAME      one or several networks, each a link: eth0, eth1 …
 --network container:ID         another container's namespace
+--network pasta, slirp4netns   without root: a program that passes packets on
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from minirun.core.keeping.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from minirun.core.keeping.container_record import ProcessIdentity
 
 
 class Attachment(Record):
@@ -30,7 +33,7 @@ class NetworkRequest(Record):
     """What a container is to have of networks."""
 
     mode: str = "networks"
-    """networks, host, or container."""
+    """networks, userspace, or host."""
     networks: tuple[Attachment, ...] = ()
     ports: tuple[tuple[Any, ...], ...] = ()
     """The fields of each minirun.net.ports.Port."""
@@ -40,6 +43,12 @@ class NetworkRequest(Record):
     dns_search: tuple[str, ...] = ()
     dns_options: tuple[str, ...] = ()
     domainname: str = ""
+    program: str = ""
+    """Without root: pasta or slirp4netns; empty until it is known which is there."""
+    published: tuple[dict[str, Any], ...] = ()
+    """Without root: the ports that the program listens on, as a lease has them."""
+    helper: ProcessIdentity | None = None
+    """Without root: the program's process."""
     default: bool = False
     """True without --network: without a bridge it starts with lo alone, and a line says why."""
 
@@ -59,5 +68,5 @@ def from_json(row: dict[str, Any]) -> NetworkRequest:
     )
     hosts = tuple((name, address) for name, address in row["hosts"])
     ports = tuple(tuple(each) for each in row["ports"])
-    lists = {key: tuple(row[key]) for key in ("dns", "dns_search", "dns_options")}
+    lists = {key: tuple(row[key]) for key in ("dns", "dns_search", "dns_options", "published")}
     return NetworkRequest(**row | {"networks": networks, "hosts": hosts, "ports": ports, **lists})

@@ -6,14 +6,14 @@ import os
 
 from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.keeping import places, state
-from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
 from minirun.net.request import Attachment, NetworkRequest
 
 with lazy:
     from minirun.engines import roots
-    from minirun.net import attach, names, network, ports
+    from minirun.net import attach, names, network, ports, userspace
     from minirun.running import lookup
 
 TYPE_CHECKING = False
@@ -52,6 +52,8 @@ def add(
         return _of_container(run, rest, settings)
     if words[0] == "none":
         return _with_names(run, flags, NetworkRequest("none"))
+    if words[0] in userspace.PROGRAMS or (is_default and unprivileged() and userspace.find()):
+        return _by_program(run, flags, [] if is_default else words)
     reason = attach.why_no_bridge()
     if is_default and reason:
         _refuse_without_bridge(flags, reason)
@@ -64,6 +66,33 @@ def add(
         "networks", _attachments(flags, words, settings.store), _ports(flags, run),
         default=is_default and not flags.given & (_PORT_FLAGS | _ADDRESS_FLAGS),
     )  # fmt: skip
+    return _with_names(run, flags, request, always=True)
+
+
+def _by_program(run: RunOptions, flags: ConfigFlags, words: list[str]) -> RunOptions:
+    """Return the options with a network for a user without root; without words the first there is.
+
+    Raises UsageError, MinirunError.
+    """
+    found = userspace.find(*words[:1])
+    name = words[0] if words else found.rpartition("/")[2]
+    if not unprivileged():
+        raise UsageError(f"--network {name} is for users without root", "--network bridge")
+    if len(words) > 1:
+        raise UsageError(f"--network {name} is the only network of a container")
+    if not found:
+        raise MinirunError(f"--network {name}: the program is not installed", userspace.HINT)
+    if given := sorted(flags.given & _ADDRESS_FLAGS):
+        flag = f"--{given[0].replace('_', '-')}"
+        raise UsageError(f"{flag} needs a network of root's, and not {name}")
+    if any(text.endswith(names.HOST_GATEWAY) for text in flags.add_host):
+        text = f"--add-host: {name} has no {names.HOST_GATEWAY}"
+        raise UsageError(text, "an address of the host")
+    published = _ports(flags, run)
+    if any("sctp" in port for port in published):
+        raise UsageError(f"{name} publishes no ports of SCTP", "tcp or udp")
+    default = not words and not published
+    request = NetworkRequest("userspace", ports=published, program=name, default=default)
     return _with_names(run, flags, request, always=True)
 
 

@@ -36,13 +36,15 @@ class NamespaceSender(Extra):
     """init's end: it sends its namespaces and its root to each process that asks."""
 
     def __init__(self, container: Container) -> None:
-        """Make join.sock. Raises OSError."""
         super().__init__(container)
         self._socket = descriptors.datagram()
-        self._socket.setblocking(False)
-        descriptors.bind(self._socket, f"{container.directory}/{places.JOIN}")
         self._fds: dict[str, int] = {}
         """Kind of namespace, or _ROOT → its descriptor."""
+
+    def clone(self, flags: int) -> None:
+        """Make join.sock. Raises OSError."""
+        self._socket.setblocking(False)
+        descriptors.bind(self._socket, f"{self.container.directory}/{places.JOIN}")
 
     def before_pivot(self, root: Root) -> None:
         """Open the namespaces, while /proc is the host's. Raises OSError."""

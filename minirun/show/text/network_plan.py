@@ -16,7 +16,7 @@ from minirun.net import request
 
 with lazy:
     from minirun.inspect.network import inside
-    from minirun.net import attach, firewall, forwarding, links, names, ports, rtnetlink
+    from minirun.net import attach, firewall, forwarding, links, names, ports, rtnetlink, userspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def lines(container: Container, pid: int) -> list[str]:
     if not container.record.network:
         return found
     asked = request.from_json(container.record.network)
+    if asked.mode == "userspace":
+        return [*found, *userspace.plan(asked, pid), *_names(container, asked, [])]
     if asked.mode != "networks":
         return [*found, *_names(container, asked, [])]
     try:

@@ -8,9 +8,9 @@ calls this an entitlement, and refuses the same by default.
 from __future__ import annotations
 
 from minirun.core.errors import ImageError, MinirunError, UsageError
-from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.keeping.visible import warn
-from minirun.net import attach, network
+from minirun.net import attach, network, userspace
 from minirun.net.request import Attachment, NetworkRequest
 
 NONE, HOST = "none", "host"
@@ -34,7 +34,9 @@ class BuildNetwork:
         if self._usual == "default":
             self._usual = network.DEFAULT
         self._allows_host = bool(allowed) or self._usual == HOST
-        if self._usual in (NONE, HOST):
+        if self._is_default and unprivileged():
+            self._usual = userspace.find().rpartition("/")[2] or self._usual
+        if self._usual in (NONE, HOST) or self._is_by_program():
             return
         if not network.is_name(self._usual):
             raise UsageError(
@@ -52,8 +54,8 @@ class BuildNetwork:
         if word == HOST and not self._allows_host:
             hint = f"minirun build --allow {ENTITLEMENT}, if you trust the Dockerfile"
             raise ImageError("RUN --network=host: not allowed", hint)
-        if word != "default":
-            return word
+        if word != "default" or self._is_by_program():
+            return self._usual if word == "default" else word
         if self._is_default and self._usual != NONE and (reason := attach.why_no_bridge()):
             warn(attach.no_network(reason))
             self.fall_back()
@@ -67,4 +69,17 @@ class BuildNetwork:
         """Return what a step's container asks for; None if that is no network of minirun's."""
         if word in (NONE, HOST):
             return None
+        if word in userspace.PROGRAMS:
+            return NetworkRequest("userspace", program=word, default=self._is_default)
         return NetworkRequest("networks", (Attachment(word),), default=self._is_default)
+
+    def _is_by_program(self) -> bool:
+        """Return True if a program of the user's makes the network. Raises MinirunError."""
+        if self._usual not in userspace.PROGRAMS:
+            return False
+        if not unprivileged():
+            raise UsageError(f"--network {self._usual}: for users without root", "--network bridge")
+        if not userspace.find(self._usual):
+            text = f"--network {self._usual}: the program is not installed"
+            raise MinirunError(text, userspace.HINT)
+        return True
