@@ -126,6 +126,7 @@ bench: tested
 	@$(PYTHON) rootfs-tools/build busybox ubuntu
 	$(PYTHON) tests/bench/run.py
 	$(PYTHON) tests/bench/with_engines.py
+	$(PYTHON) tests/bench/networks.py
 	$(PYTHON) tests/bench/images.py
 	$(PYTHON) tests/bench/observed.py
 	$(PYTHON) tests/bench/room.py

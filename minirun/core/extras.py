@@ -51,7 +51,7 @@ TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("linux.personality", *_TUNING), ("linux.memoryPolicy", *_TUNING),
     ("linux.mountLabel", *_TUNING), ("linux.intelRdt", *_TUNING),
     ("--rootless", "minirun.oci.exec.created.NamespaceSender",
-     ("clone", "before_pivot", "after_pivot", "while_waiting")),
+     ("from_outside", "before_pivot", "after_pivot", "while_waiting")),
 )  # fmt: skip
 
 

@@ -23,6 +23,11 @@ BENCH = Path(__file__).parent
             ("create + start + delete", "state", "exec", "20 workers, lives a second",
              "processor time of a life", "list of 2", "podman run --rm", "podman exec"),
         ),
+        (
+            "networks", ("--seconds", "0.2"),
+            ("run --rm, --network none", "run --rm, bridge, one port", "pyroute2, imported alone",
+             "in a run, after clone", "container → host, MB/s"),
+        ),
         ("observed", (), ("runc, observed", "crun, strace -f", "× alone")),
     ],
 )  # fmt: skip

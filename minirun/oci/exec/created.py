@@ -27,6 +27,10 @@ from minirun.core.kernel import namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.oci import descriptors
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.core.handshake import Init
+
 _ROOT = "root"
 _SECONDS = 10.0
 """How long `exec` waits for init's answer."""
@@ -37,13 +41,13 @@ class NamespaceSender(Extra):
 
     def __init__(self, container: Container) -> None:
         super().__init__(container)
-        self._socket = descriptors.datagram()
+        self._socket = descriptors.datagram()  # both ends of clone have it
+        self._socket.setblocking(False)
         self._fds: dict[str, int] = {}
         """Kind of namespace, or _ROOT → its descriptor."""
 
-    def clone(self, flags: int) -> None:
+    def from_outside(self, init: Init) -> None:
         """Make join.sock. Raises OSError."""
-        self._socket.setblocking(False)
         descriptors.bind(self._socket, f"{self.container.directory}/{places.JOIN}")
 
     def before_pivot(self, root: Root) -> None:
