@@ -36,8 +36,9 @@ ALIASES = {
 _EVENTS = (
     "processes", "mounts", "files", "privileges", "messages", "notes", "gpus", "gates",
 )  # fmt: skip
-_ERROR_TEXTS = ("error_texts", "reports")
-"""The files of what people see: of containers and runtimes; of engines, clusters and GPUs."""
+_ERROR_TEXTS = ("error_texts", "reports", "networks")
+"""The files of what people see: of containers and runtimes; of engines, clusters and GPUs; of
+networks."""
 MOST_FOUND = 8
 """Topics that only speak of a word: of more, the first."""
 _WIDEST_GAP = 300

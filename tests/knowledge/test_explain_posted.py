@@ -3,6 +3,7 @@
 The lines, where they were posted, and what their cause was found to be: tests/data/posted.toml.
 """
 
+import re
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +27,7 @@ class Posted(NamedTuple):
 
 DATA = Path(__file__).parents[1] / "data" / "posted.toml"
 POSTED = [Posted(**row) for row in tomllib.loads(DATA.read_text())["posted"]]
-ERROR_TEXTS = room("error_texts") | room("reports")
+ERROR_TEXTS = room("error_texts") | room("reports") | room("networks")
 
 
 def test_they_are_many_and_have_their_sources() -> None:
@@ -45,7 +46,8 @@ def test_a_posted_line(posted: Posted, lang: str, capfd: pytest.CaptureFixture[s
     found = [one for one in knowledge.lookup(posted.line) if one.kind != knowledge.AROUND]
     assert [one.name for one in found] == [posted.topic] * bool(posted.topic), posted.why
     if posted.topic:
-        title = (room("error_texts", lang) | room("reports", lang))[posted.topic].title
+        files = ("error_texts", "reports", "networks")
+        (title,) = [room(f, lang)[posted.topic].title for f in files if posted.topic in room(f)]
         assert (status, told.err) == (0, "")
         assert " ".join(told.out.split()).startswith(f"{posted.topic}: {title}"[:200])
         return
@@ -55,6 +57,31 @@ def test_a_posted_line(posted: Posted, lang: str, capfd: pytest.CaptureFixture[s
         assert first == words(lang)["first"]["around"]
     else:
         assert told.err.startswith("minirun: nothing is known of ")
+
+
+_OTHER = (
+    (r"\d{1,3}(\.\d{1,3}){3}", "10.4.5.6"),
+    (r"(?<=:)\d{2,5}\b|(?<=port )\d+", "31999"),
+    (r"\b(?:veth[0-9a-f]{7}|[a-z]+_[a-z0-9_]+|[a-z]+(?:-[a-z0-9]+)+-1)\b", "other_0"),
+    (r"(?<=host: )\S+|(?<=resolving ')[^']+|(?<=lookup )\S+", "a.example.org"),
+)
+"""What differs from one machine to the next: addresses, ports, names of containers and hosts."""
+
+
+@pytest.mark.parametrize("posted", POSTED, ids=[one.source[19:] for one in POSTED])
+def test_a_line_of_networks_with_other_names_ports_and_addresses(posted: Posted) -> None:
+    if posted.topic not in room("networks"):
+        return
+    line = posted.line
+    for pattern, other in _OTHER:
+        line = re.sub(pattern, other, line)
+    assert [one.name for one in knowledge.lookup(line)] == [posted.topic], line
+
+
+def test_each_topic_of_networks_was_posted() -> None:
+    topics = [one.topic for one in POSTED]
+    assert len(room("networks")) >= 10
+    assert [name for name in room("networks") if name not in topics] == []
 
 
 def test_some_are_known_by_the_words_around_alone() -> None:

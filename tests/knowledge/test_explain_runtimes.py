@@ -12,7 +12,7 @@ from observe.broken import BROKEN, RUNTIMES, Broken, argv, clear, make
 from required import installed
 
 FRAME = "unable to start container process"
-ERROR_TEXTS = room("error_texts") | room("reports")
+ERROR_TEXTS = room("error_texts") | room("reports") | room("networks")
 REPORTED = Path(__file__).parents[1] / "data" / "reported.txt"
 
 
