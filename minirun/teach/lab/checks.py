@@ -13,6 +13,7 @@ from pathlib import Path
 from minirun.cgroups.rules import container_rules
 from minirun.core import config as configs
 from minirun.core.keeping import state
+from minirun.inspect.network import inside
 from minirun.teach.lab import facts
 from minirun.teach.lab.folder import LabFolder
 from minirun.teach.lab.labs import SOLVED
@@ -21,6 +22,8 @@ ENDLESS = "hangs"
 _SETTLING_SECONDS = 1.2
 _LIMITS = {"slow-hook": 6.0}
 _LIMIT = 30.0
+_PACKET_SECONDS = 1.0
+"""How long the answer to a connection is waited for, on a cable of this machine."""
 _GPU_0, _GPU_1, _GPU_7 = (195, 0), (195, 1), (195, 7)
 _CHOWN = 1 << 0  # capabilities(7)
 
@@ -241,6 +244,17 @@ def missing_library(lab: LabFolder) -> str:
     return SOLVED if _libcuda(pid) else "no-library"
 
 
+def dropped_packets(lab: LabFolder) -> str:
+    """Does another host get a connection to the published port, and to nothing else behind it?"""
+    far = facts.init_of(lab, "far")
+    if not (far and facts.init_of(lab) and facts.init_of(lab, "lan")):
+        return "stopped"
+    if refusal := inside.connects(far, "192.0.2.1", 8080, _PACKET_SECONDS):
+        return "dropped" if refusal.startswith("no answer") else "refused"
+    reaches_lan = not inside.connects(far, "198.51.100.2", 80, _PACKET_SECONDS)
+    return "open" if reaches_lan else SOLVED
+
+
 def _libcuda(pid: int) -> str:
     """Return where the driver's libcuda is mounted in the container; "" if it is not."""
     for mount in facts.mounts(pid):
@@ -255,7 +269,7 @@ CHECKS: dict[str, Callable[[LabFolder], str]] = {
     for check in (
         stacked_overlay, zombie_init, shared_mounts, lost_whiteout, lost_reply, failing_hook,
         wrong_capabilities, wrong_minor, denied_cgroup, same_file_system, leaked_descriptor,
-        slow_hook, stale_cdi, daemon_reload, version_skew, missing_library,
+        slow_hook, stale_cdi, daemon_reload, version_skew, missing_library, dropped_packets,
     )
 }  # fmt: skip
 """Name → check."""

@@ -21,13 +21,13 @@ from minirun.core.rootfs.inroot import Root
 from minirun.teach.lab.folder import LabFolder
 
 CONTAINER = "lab"
-"""The name of every lab's container."""
+"""The name of every lab's container; a lab may have more besides."""
 
 
-def init_of(folder: LabFolder) -> int:
-    """Return the pid of the container's process 1 on the host; 0 if it does not run."""
+def init_of(folder: LabFolder, name: str = CONTAINER) -> int:
+    """Return the pid of a container's process 1 on the host; 0 if it does not run."""
     with suppress(StateError, OSError):
-        record = state.load(str(folder.state), CONTAINER)
+        record = state.load(str(folder.state), name)
         if record.status == state.RUNNING:
             return record.first_process()["pid"]
     return 0
