@@ -7,6 +7,7 @@ Debian is without it, or something of the user's would have to go.
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -57,6 +58,9 @@ def machine_has(text: str) -> None:
         installed("strace")
     if "pivot_root . " in text:
         installed("pivot_root")
+    for program in ("ip", "nft"):
+        if re.search(rf"^(?:host )?{program} ", text, re.MULTILINE):
+            installed(program)
     if "--cgroup v2" in text and " cgroup2 " not in Path("/proc/mounts").read_text():
         skip("no cgroup2 file system is mounted on this machine")
 
