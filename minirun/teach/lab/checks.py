@@ -13,10 +13,13 @@ from pathlib import Path
 from minirun.cgroups.rules import container_rules
 from minirun.core import config as configs
 from minirun.core.keeping import state
-from minirun.inspect.network import inside
+from minirun.core.lazy import lazy
 from minirun.teach.lab import facts
 from minirun.teach.lab.folder import LabFolder
 from minirun.teach.lab.labs import SOLVED
+
+with lazy:
+    from minirun.inspect.network import inside  # pyroute2: one lab needs it
 
 ENDLESS = "hangs"
 _SETTLING_SECONDS = 1.2
