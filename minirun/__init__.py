@@ -8,6 +8,7 @@
     lesson("07-devices")                a lesson's questions, and %%shell cells for its commands
     lab("wrong-minor")                  a container that is broken on purpose, with buttons
     Container(id)                       one that is there: .devices .namespaces .timeline .exec(…)
+    network("shop")                     networks as the kernel has them: a picture, and text
     RunError                            what run raises, if minirun could not do it
 
     c = minirun.run("ubuntu", "nvidia-smi -L", gpus=[0, 1])
@@ -20,7 +21,7 @@ in minirun.api, which comes in when one of these names is first asked for: PEP 5
 __version__ = "0.2.0"
 __all__ = [
     "Container", "DeviceDiff", "Namespaces", "RunError", "Timeline", "can_run", "lab", "lesson",
-    "predict", "replay", "run", "step",
+    "network", "predict", "replay", "run", "step",
 ]  # fmt: skip
 
 TYPE_CHECKING = False
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         can_run,
         lab,
         lesson,
+        network,
         predict,
         replay,
         run,

@@ -4,6 +4,7 @@
     step(image, *command)              a run that stops at each stage, on a page with buttons
     replay("gpus-0-1")                 the timeline of a recording: no root, no Linux needed
     predict(question, choices)         a question that is asked before it is answered
+    network("shop")                    networks as the kernel has them; also those of a container
     lesson("07-devices")               a lesson's questions, and %%shell cells for its commands
     lab("wrong-minor")                 a container that is broken on purpose, with buttons
 
@@ -27,6 +28,7 @@ What a notebook shows:
     table               a small table, as text and as HTML
     prediction          `predict`
     labs                `lab`
+    networks            `network`
     course              `lesson`: a lesson's texts and cells
 """
 
@@ -37,13 +39,14 @@ from minirun.api.devices import DeviceDiff
 from minirun.api.labs import Lab, lab
 from minirun.api.launch import RunError, can_run, run
 from minirun.api.namespaces import Namespaces
+from minirun.api.networks import NetworkView, network
 from minirun.api.prediction import Prediction, Verdict, predict
 from minirun.api.stepping.stepper import Stepper, step
 from minirun.api.table import Table
 from minirun.api.timeline import Timeline, replay
 
 __all__ = [
-    "Container", "DeviceDiff", "Lab", "Lesson", "Namespaces", "Prediction", "Result", "RunError",
-    "Stepper", "Table", "Timeline", "Verdict", "can_run", "lab", "lesson", "predict", "replay",
-    "run", "step",
+    "Container", "DeviceDiff", "Lab", "Lesson", "Namespaces", "NetworkView", "Prediction", "Result",
+    "RunError", "Stepper", "Table", "Timeline", "Verdict", "can_run", "lab", "lesson", "network",
+    "predict", "replay", "run", "step",
 ]  # fmt: skip

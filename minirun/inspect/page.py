@@ -13,8 +13,13 @@ _TOGETHER = 4
 """So many files bound into one folder, and more, are shown as one line."""
 
 
-def lines(found: Anatomy, rules: list[str], width: int, *, unicode: bool = True) -> list[str]:
-    """Return the page. `rules` are the device rules as `inspect --devices` prints them."""
+def lines(
+    found: Anatomy, rules: list[str], width: int, pictures: list[str], *, unicode: bool = True
+) -> list[str]:
+    """Return the page. `rules` are the device rules as `inspect --devices` prints them.
+
+    `pictures`: the lines of the pictures of its networks.
+    """
     sections = [
         ("", _head(found)),
         ("Layers, the lowest first, and what made them", _made(found)),
@@ -28,6 +33,7 @@ def lines(found: Anatomy, rules: list[str], width: int, *, unicode: bool = True)
         ("Cgroup", _cgroup(found)),
         ("Network interfaces", _interfaces(found)),
         ("Networks", _networks(found)),
+        ("Networks, as the kernel has them", pictures),
         ("GPUs", _gpus(found)),
         ("Hooks", _hooks(found)),
         ("Stages", _stages(found)),

@@ -203,3 +203,9 @@ def test_the_page_of_a_container(shop: Host) -> None:
     page = shop.run("inspect", "web", env=UTF8 | {"COLUMNS": "80"})
     rows = page[page.index("Networks\n") :].splitlines()[1:3]
     assert "shop" in rows[0] and "mr-shop" in rows[0] and "10.99.0.2/24" in " ".join(rows)
+    drawn = page[page.index("Networks, as the kernel has them\n") :].split("\n\n")[0]
+    assert re.search(r"├── veth\w+ \(\d+\) ═══ eth0 \(2\) in container web\n", drawn)
+    assert "in container guest" not in drawn and "table inet" not in drawn
+    assert "│   │   published   any address, tcp 8080 → 80" in drawn
+    shop.run("run", "-d", "-q", "--network", "none", "--name", "alone", "busybox", "sleep", "99")
+    assert "as the kernel has them" not in shop.run("inspect", "alone")

@@ -21,6 +21,7 @@ from minirun.core.container import Container
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import say
+from minirun.core.lazy import lazy
 from minirun.core.rootfs.inroot import Root
 from minirun.engines import roots
 from minirun.gpu.asked import drivers
@@ -36,7 +37,10 @@ from minirun.inspect.given import saved_edits
 from minirun.inspect.gpu import diff, report
 from minirun.running import lookup
 from minirun.show.log import find
-from minirun.show.text import paint, table
+from minirun.show.text import network_picture, paint, table
+
+with lazy:
+    from minirun.inspect.network import facts
 
 _WIDEST = 120
 _MOST = 6
@@ -83,8 +87,23 @@ def main_inspect(args: list[str], settings: Settings) -> int:
     found = anatomy(container)
     rules = _rules(container) if found["deviceRules"] is not None else []
     width, unicode = min(shutil.get_terminal_size().columns, _WIDEST), paint.speaks_unicode()
-    lines = page.lines(found, rules, width, unicode=unicode)
+    pictures = _pictures(container, unicode=unicode) if found["networks"] else []
+    lines = page.lines(found, rules, width, pictures, unicode=unicode)
     return write(table.page(lines, unicode=unicode))
+
+
+def _pictures(container: Container, *, unicode: bool) -> list[str]:
+    """Return the pictures of a container's networks, with its own cables alone.
+
+    Raises MinirunError, OSError.
+    """
+    rows: list[str] = []
+    names = [row["network"] for row in (container.record.network or {}).get("networks", ())]
+    for each in facts.read(container.settings.store, names):
+        own = tuple(end for end in each.ends if end.lease.container == container.directory)
+        alone = each._replace(ends=own)
+        rows += network_picture.lines(alone, unicode=unicode, with_rules=False)
+    return rows
 
 
 def _load(settings: Settings, name: str) -> Container:

@@ -76,10 +76,18 @@ def document(recordings: list[Recording], upto: int = 0) -> str:
     return sheet(" ".join(map(label, recordings)), top, "".join(parts))
 
 
-def sheet(title: str, height: float, body: str, width: float = WIDTH) -> str:
-    """Return an SVG file with a picture. `title`: for those who cannot see it."""
+def sheet(
+    title: str, height: float, body: str, width: float = WIDTH, *, sized: bool = False
+) -> str:
+    """Return an SVG file with a picture. `title`: for those who cannot see it.
+
+    `sized`: it has a size of its own, for a picture that may be higher than a window, in which it
+    would become too small to read.
+    """
+    size = f'width="{width + 24}" height="{height + 16}" ' if sized else ""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-12 -8 {width + 24} {height + 16}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size}'
+        f'viewBox="-12 -8 {width + 24} {height + 16}" '
         'role="img" aria-labelledby="title" fill="currentColor" stroke="none" '
         'font-family="system-ui, sans-serif" font-size="12">'
         f'<title id="title">{html.escape(title)}</title><style>{_STANDALONE}</style>{body}</svg>\n'

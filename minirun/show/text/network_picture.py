@@ -60,8 +60,8 @@ def cable(one: EndFacts) -> tuple[str, str]:
     return outer, f"{inner} in container {one.lease.id}"
 
 
-def details(one: EndFacts, arrow: str = "→") -> list[tuple[str, str]]:
-    """Return name and value of what one container has."""
+def details(one: EndFacts, arrow: str = "→", most: int = 0) -> list[tuple[str, str]]:
+    """Return name and value of what one container has; `most`: lines of its hosts, 0 for all."""
     rows: list[tuple[str, str]] = []
     for link, where in ((one.outside, "the host's end"), (one.inside, "the container's end")):
         if link and not link.is_up:
@@ -72,7 +72,10 @@ def details(one: EndFacts, arrow: str = "→") -> list[tuple[str, str]]:
         rows.append(("address", " ".join(one.inside.addresses) or "none"))
         rows.append(("MAC", f"{one.inside.mac}, MTU {one.inside.mtu}"))
     rows += [("route", route.shown) for route in one.routes]
-    rows += [("hosts", f"{address} {' '.join(names)}") for address, names in one.names]
+    shown = one.names[:most] if most and len(one.names) > most + 1 else one.names
+    rows += [("hosts", f"{address} {' '.join(names)}") for address, names in shown]
+    if left := len(one.names) - len(shown):
+        rows.append(("hosts", f"and {left} lines more"))
     for port in one.lease.ports:
         at = port["host_ip"] or "any address"
         words = f"{at}, {port['protocol']} {port['host_port']} {arrow} {port['port']}"
@@ -95,8 +98,8 @@ def rules(picture: NetworkPicture, arrow: str = "→") -> list[tuple[str, str]]:
     return rows
 
 
-def lines(picture: NetworkPicture, *, unicode: bool = True) -> list[str]:
-    """Return the picture."""
+def lines(picture: NetworkPicture, *, unicode: bool = True, with_rules: bool = True) -> list[str]:
+    """Return the picture; without the rules it ends with the containers."""
     branch, trunk, between, arrow = _SIGNS[unicode]
     forwards = "yes" if picture.forwards else "NO"
     found = [title(picture), "host"]
@@ -110,6 +113,8 @@ def lines(picture: NetworkPicture, *, unicode: bool = True) -> list[str]:
         ends = between.join(clean(each, unicode) for each in cable(one))
         found += [trunk * 2, f"{trunk}{branch}{ends}"]
         found += _rows(details(one, arrow), trunk * 2, unicode)
+    if not with_rules:
+        return [line.rstrip() for line in found]
     found += [trunk, f"{branch}table inet minirun: NAT"]
     found += _rows(rules(picture, arrow) or [("none", "")], trunk, unicode)
     return [line.rstrip() for line in found]
