@@ -6,21 +6,28 @@ So the report tells root what the users of the machine will meet.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
 from collections.abc import Callable
 
 from minirun.cgroups import delegated, hierarchies
 from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import mounts, namespaces, process
+from minirun.doctor import networks
 from minirun.doctor.attempts import Ability, Lacking, Workplace, result_of
+from minirun.net import userspace
 from minirun.oci.namespaces import idmap
 
 STAGE = 8
 """Where `doctor` shows these: after the seven stages."""
 _NOBODY = 65534
+_TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x2, 0x1000
+"""linux/if_tun.h: tun(4)."""
 _HOST = (
     "root", "namespace user", "namespace time", "overlay", "mknod", "kernel modules", "terminal",
     "cgroup v1", "cgroup v2", "device rules v1", "device rules v2",
+    *(name for name, _, _ in networks.ABILITIES),
 )  # fmt: skip
 _PLAIN = (
     "kernel", "interpreter", "python-prctl", "disk", "images", "image builders", "nvidia tools",
@@ -139,6 +146,19 @@ def devices(place: Workplace) -> str:
     return "the host's nodes, GPUs' too, are bound; no mknod, no device rules: SIMULATED needs root"
 
 
+def user_network(place: Workplace) -> str:
+    """pasta or slirp4netns, and a tap device of a user's own, by which they pass packets on."""
+    program = userspace.find()
+    if not program:
+        raise Lacking(userspace.NEITHER.partition(" (")[0])
+    _enter()
+    namespaces.unshare(namespaces.FLAGS["network"])
+    fd = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
+    fcntl.ioctl(fd, _TUNSETIFF, struct.pack("16sH22x", b"eth0", _IFF_TAP | _IFF_NO_PI))
+    os.close(fd)
+    return f"{program}, and a tap device: the default of `run` without root"
+
+
 _OLD = "needs Linux 5.11 or newer, and a file system with user.* attributes (tmpfs: Linux 6.6)"
 _SYSCTL = (
     "sysctl user.max_user_namespaces; on Ubuntu also kernel.apparmor_restrict_unprivileged_userns"
@@ -154,6 +174,13 @@ ABILITIES = (
     Ability("overlay by a user", STAGE, False, overlay, _OLD),
     Ability("file systems", STAGE, False, file_systems, _COVERED),
     Ability("devices", STAGE, False, devices, "devtmpfs must be mounted at /dev"),
+    Ability(
+        "user network",
+        STAGE,
+        False,
+        user_network,
+        f"{userspace.HINT}; ls -l /dev/net/tun; without it a container has lo alone",
+    ),
     Ability("delegated cgroup", STAGE, False, cgroup, f"needs {delegated.DELEGATE}"),
 )
 """What `doctor` tries on behalf of users; tells root what they will meet."""

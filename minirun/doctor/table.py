@@ -2,6 +2,7 @@
 
 from minirun.doctor import kernel as k
 from minirun.doctor import machine as m
+from minirun.doctor import networks as n
 from minirun.doctor import rootless
 from minirun.doctor.attempts import Ability
 
@@ -37,6 +38,7 @@ ABILITIES = (
     Ability("cgroup v1", 1, False, k.cgroup("v1"), _OTHER_VERSION),
     Ability("cgroup v2", 1, False, k.cgroup("v2"), _OTHER_VERSION),
     Ability("systemd", 1, False, m.systemd, _ENGINES),
+    *(Ability(name, 1, False, attempt, advice) for name, attempt, advice in n.ABILITIES),
     Ability("fifo", 2, True, k.fifo, "--root on a file system that holds FIFOs"),
     Ability("hooks", 3, True, k.hooks, "hooks are programs of this machine: see the reason"),
     Ability("nvidia tools", 4, False, m.nvidia_tools, _IN_LINE),

@@ -18,6 +18,7 @@ With `--network none` lo is all; with `--network host` there is no new namespace
     firewall     the table of nftables: NAT, published ports, walls between networks
     nft          the program nft
     conntrack    connections of UDP that the kernel remembers, and should not
+    ruleset      the rules of nftables, everyone's: in words, and what they do with one packet
     ports        what -p means; who holds a port of the host
     relay        the process minirun:ports, which holds them and serves ::1
     userspace    without root: pasta, slirp4netns

@@ -13,7 +13,7 @@ from minirun.core.errors import MinirunError, from_os
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import unprivileged
-from minirun.core.keeping.visible import warn
+from minirun.core.keeping.visible import clean, warn
 from minirun.core.lazy import lazy
 from minirun.net import request
 
@@ -31,6 +31,7 @@ with lazy:  # after clone, while init builds its root filesystem
         nft,
         ports,
         rtnetlink,
+        ruleset,
         userspace,
     )
 
@@ -174,9 +175,13 @@ def _attach(
     forwarding.switch_on(route, store, networks)
     held = _bind(store, asked)
     own = _publish(store, own, held, pid)
+    chains = ""
     for net, lease in own:
-        firewall.add(net, lease)
+        chains = firewall.add(net, lease)
         _forget_earlier(route, lease)
+    if text := why_no_way_out(route, container.id, own, chains):
+        warn(text)
+        events.emit("note", "warning", {"text": text}, why="another program's rules drop packets")
     _write_names(store, container, asked, own)
     for net, lease in own:
         _log_summary(net, lease)
@@ -279,6 +284,28 @@ def publisher(own: list[tuple[Network, Lease]]) -> int:
         text = "no port can be published on an internal network"
         raise network.NetworkError(text, "leave -p out, or add --network bridge")
     return first
+
+
+def why_no_way_out(
+    route: Route, container_id: str, own: list[tuple[Network, Lease]], chains: str
+) -> str:
+    """Return the line that says which rules of another program drop a container's packets.
+
+    Empty if none is certain to. `chains`: those of all tables, as nft lists them: only tables that
+    have a filter on the forward hook are asked for their rules. Raises NetworkError, OSError.
+    """
+    tables = firewall.others(chains)
+    first = next(((net, lease) for net, lease in own if not net.internal), None)
+    if not tables or not first:
+        return ""
+    net, lease = first
+    out = links.way_out(route)[0]
+    packet = ruleset.PacketFacts(lease.address, "", "", 0, net.bridge, out)
+    found = ruleset.dropped(tables, packet)
+    if not found:
+        return ""
+    by = f"{found.where} drops its packets ({clean(found.rule)})"
+    return f"no way out of network {net.name}: {by}; minirun network why {container_id}"
 
 
 def _write_names(

@@ -130,6 +130,11 @@ def switch_off(route: Route, store: str) -> None:
         sysctl(path, int(value), "no container is on a network any more")
 
 
+def is_ours(store: str) -> bool:
+    """Return True if minirun has switched forwarding on, and will switch it off."""
+    return _IPV4 in _read(store).get("before", {})
+
+
 def _links_with_router(route: Route) -> list[str]:
     """Return the links whose default route comes from an advertisement of IPv6."""
     rows = [row for row in route.routes() if row["proto"] == _RTPROT_RA and not row["dst_len"]]

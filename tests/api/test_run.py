@@ -367,7 +367,7 @@ def test_help_begins_with_what_is_called() -> None:
     head = (package.__doc__ or "").split("\n\n")[1]
     called = [line.split("(")[0].split()[0] for line in head.splitlines()]
     assert called == [
-        "run", "step", "replay", "can_run", "predict", "lesson", "lab", "Container",
+        "run", "step", "replay", "can_run", "predict", "lesson", "lab", "Container", "network",
         "RunError",
     ]  # fmt: skip
     assert set(called) <= set(package.__all__)

@@ -1,7 +1,6 @@
 """What networks are made of in the kernel, and why a packet arrives, or does not.
 
 facts       links, addresses, routes and rules, and how they differ from minirun's records
-ruleset     the rules of nftables: in words, and what they do with one packet
 inside      what a container's namespaces say: who listens, hosts, resolv.conf
 why         one packet's way, step by step, and the first thing that stops it
 ways        the steps: into a container by a published port, and out of it

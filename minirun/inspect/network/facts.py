@@ -16,12 +16,12 @@ from minirun.common import descriptors
 from minirun.core.errors import StateError
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
-from minirun.inspect.network import inside, ruleset
-from minirun.inspect.network.ruleset import Ruleset, expression_words, rule_words
-from minirun.net import firewall, leases, network
+from minirun.inspect.network import inside
+from minirun.net import firewall, leases, network, ruleset
 from minirun.net.interfaces import ROUTE, network_of
 from minirun.net.leases import Lease
 from minirun.net.network import Network
+from minirun.net.ruleset import Ruleset, expression_words, rule_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ import ipaddress
 import os
 
 from minirun.core.keeping import state
-from minirun.inspect.network import facts, inside, ruleset
-from minirun.inspect.network.ruleset import PacketFacts
+from minirun.inspect.network import facts, inside
 from minirun.inspect.network.why import OK, PARTLY, STOPS, UNKNOWN, PacketWay, Scene, WayStep
-from minirun.net import leases, network
+from minirun.net import leases, network, ruleset
 from minirun.net.leases import Lease
 from minirun.net.network import Network
 from minirun.net.ports import holder
+from minirun.net.ruleset import PacketFacts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

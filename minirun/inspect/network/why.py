@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from minirun.core.container import Container
 from minirun.core.keeping.record import Record
-from minirun.inspect.network import facts, ruleset
+from minirun.inspect.network import facts
 from minirun.inspect.network.facts import LinkFacts, NamespaceLinks
-from minirun.inspect.network.ruleset import Ruleset
-from minirun.net import leases, network, request
+from minirun.net import leases, network, request, ruleset
 from minirun.net.leases import Lease
 from minirun.net.network import Network, NetworkError
+from minirun.net.ruleset import Ruleset
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,17 @@ from minirun.net import request
 
 with lazy:
     from minirun.inspect.network import inside
-    from minirun.net import attach, firewall, forwarding, links, names, ports, rtnetlink, userspace
+    from minirun.net import (
+        attach,
+        firewall,
+        forwarding,
+        links,
+        names,
+        nft,
+        ports,
+        rtnetlink,
+        userspace,
+    )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,13 +72,15 @@ def _networks(container: Container, asked: NetworkRequest, pid: int) -> Iterator
     with rtnetlink.Route() as route:
         plans = attach.plan(route, store, container, asked, pid)
         settings = forwarding.plan(route, [each.network for each in plans])
+        own = [(each.network, each.lease) for each in plans]
+        chains = nft.run([*firewall.LIST.split()]).output
+        no_way_out = attach.why_no_way_out(route, container.id, own, chains)
     for each in plans:
         yield from _of_network(each, pid)
     for change in links.default_routes([each.network for each in plans], set()):
         yield f"{_inside(pid)}{change.describe()}"
     for setting in settings:
         yield setting.describe()
-    own = [(each.network, each.lease) for each in plans]
     if asked.ports:
         chosen = [ports.Port(*row) for row in asked.ports]
         numbers = [_number(store, port) for port in chosen]
@@ -82,6 +94,8 @@ def _networks(container: Container, asked: NetworkRequest, pid: int) -> Iterator
     for net, lease in own:
         for name, what in [*firewall.elements(net), *_published(net, lease)]:
             yield f"nft add element {firewall.TABLE} {name} '{{ {what} }}'"
+    if no_way_out:
+        yield no_way_out
     yield from _names(container, asked, own)
 
 

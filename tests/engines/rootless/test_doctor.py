@@ -1,10 +1,17 @@
 """`minirun doctor` says what a user without root can do: to the user, and to root."""
 
 import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
 
 from conftest import Program
 from engines.rootless.conftest import User
 from minirun.oci.namespaces import idmap
+from required import installed, skip
 
 
 def test_for_the_user(user: User) -> None:
@@ -43,3 +50,22 @@ def test_root_learns_what_users_can_do(minirun: Program) -> None:
     rest = page[title:].splitlines()[1:7]
     assert [line.split("  ")[2].strip() for line in rest][:2] == ["user namespace", "more ids"]
     assert rest[0].startswith("  ok  user namespace     one id")
+
+
+@pytest.mark.parametrize(("mode", "works"), [(0o666, True), (0o600, False)])
+def test_a_users_network(minirun: Program, nodes_path: Path, mode: int, works: bool) -> None:
+    """It hangs on who may open /dev/net/tun: here one of the test's own."""
+    program = installed("pasta")
+    if not os.path.exists("/dev/net/tun"):
+        skip("this kernel has no /dev/net/tun")
+    tun = nodes_path / "tun"
+    os.mknod(tun, stat.S_IFCHR, os.makedev(10, 200))
+    tun.chmod(mode)
+    words = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /dev/net/tun && exec "$@"', str(tun)]
+    argv = [*words, *minirun.argv("doctor", "--json")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    rows = {row["name"]: row for row in json.loads(done.stdout)["findings"]}
+    assert rows["user network"]["works"] == works, rows["user network"]
+    found = f"{program}, and a tap device" if works else "/dev/net/tun: Permission denied"
+    assert rows["user network"]["found"].startswith(found)
+    tun.unlink()

@@ -352,6 +352,19 @@ def read(*table: str) -> Ruleset | None:
         return None
 
 
+def dropped(tables: list[tuple[str, str]], packet: PacketFacts) -> Judgement | None:
+    """Return what is certain to drop a packet that the host forwards; None if nothing is.
+
+    `tables`: family and name of those that are asked. Raises NetworkError, OSError.
+    """
+    for each in tables:
+        rules = read(*each)
+        found = rules.judge("forward", packet) if rules else None
+        if found and found.word == DROP:
+            return found
+    return None
+
+
 def rule_words(rule: dict[str, Any]) -> str:
     """Return a rule as nft(8) writes it, without its counters and its comment."""
     parts = [_statement(*next(iter(one.items()))) for one in rule["expr"]]
