@@ -9,6 +9,7 @@ while init builds its root filesystem, for `run IMAGE` alone: an engine's bundle
 With `--network none` lo is all; with `--network host` there is no new namespace at all.
 
     attach       the networks of one container: it gets them in stage 1, and gives them back
+    plans        what a container gets of each network, before any of it is done
     request      what `run` asks for, as the container's record keeps it
     network      a network, kept in the store: its name, bridge and subnet
     leases       what a container has on a network: address, veth pair, ports, names
@@ -23,6 +24,7 @@ With `--network none` lo is all; with `--network host` there is no new namespace
     relay        the process minirun:ports, which holds them and serves ::1
     userspace    without root: pasta, slirp4netns
     names        hosts, hostname, resolv.conf
+    neighbours   the hosts files of a network's containers
     devices      linux.netDevices: interfaces of the host that move into the container
     interfaces   which links and addresses a network namespace has
 """

@@ -10,25 +10,22 @@ from __future__ import annotations
 from minirun.core import events
 from minirun.core.container import Container, Extra
 from minirun.core.errors import MinirunError, from_os
-from minirun.core.keeping import state
-from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import unprivileged
 from minirun.core.keeping.visible import clean, warn
 from minirun.core.lazy import lazy
 from minirun.net import request
 
 with lazy:  # after clone, while init builds its root filesystem
-    import ipaddress
-
     from minirun.net import (
         conntrack,
         firewall,
         forwarding,
         leases,
         links,
-        names,
+        neighbours,
         network,
         nft,
+        plans,
         ports,
         rtnetlink,
         ruleset,
@@ -39,14 +36,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.handshake import Init
     from minirun.net.leases import Lease
-    from minirun.net.links import NetworkStep
     from minirun.net.network import Network
+    from minirun.net.plans import LinkPlan
     from minirun.net.ports import Held
     from minirun.net.request import Attachment, NetworkRequest
     from minirun.net.rtnetlink import Route
-
-_SHORT = 12
-"""Letters of an id that are a name too, as with docker."""
 
 
 class Networks(Extra):
@@ -97,56 +91,6 @@ def why_no_bridge() -> str:
     return ""
 
 
-class LinkPlan(Record):
-    """What a container gets of one network, as a whole before any of it is done."""
-
-    network: Network
-    is_new: bool
-    """The network is not in the store yet: the default one, at its first use."""
-    lease: Lease
-    is_next: bool
-    """Its address is the next one, and not one that was asked for."""
-    dead: tuple[Lease, ...]
-    """Leases of containers that are gone: they are taken back first."""
-    outside: list[NetworkStep]
-    """The bridge, if it is not there, and the veth pair."""
-    inside: list[NetworkStep]
-    """In the container's network namespace."""
-
-
-def plan(
-    route: Route, store: str, container: Container, asked: NetworkRequest, pid: int
-) -> list[LinkPlan]:
-    """Return what a container with init `pid` gets of each network. Nothing is changed.
-
-    The caller holds the lock, if the plan is to be carried out. Raises MinirunError, OSError.
-    """
-    return [
-        _plan(route, store, container, attachment, f"eth{number}", pid)
-        for number, attachment in enumerate(asked.networks)
-    ]
-
-
-def _plan(
-    route: Route, store: str, container: Container, attachment: Attachment, interface: str, pid: int
-) -> LinkPlan:
-    net, is_new = _network(route, store, attachment)
-    there = leases.all_of(store, net.name)
-    dead = tuple(
-        lease
-        for lease in there
-        if not leases.is_live(lease) and lease.container != container.directory
-    )
-    taken = [lease for lease in there if lease not in dead]
-    lease = _lease(store, container, net, attachment, interface, taken)
-    bridge, mtu = links.bridge_plan(route, store, net)
-    cable = links.cable_plan(route, net, mtu, lease, pid)
-    return LinkPlan(
-        net, is_new, lease, not attachment.address, dead, [*bridge, *cable],
-        links.inside_plan(net, lease),
-    )  # fmt: skip
-
-
 def _record(store: str, each: LinkPlan) -> None:
     """Write the network and the lease, before what they name is made; take back dead leases.
 
@@ -165,13 +109,13 @@ def _attach(
     route: Route, store: str, container: Container, asked: NetworkRequest, pid: int
 ) -> None:
     """Do it; the caller holds the lock. Raises MinirunError, OSError."""
-    plans = plan(route, store, container, asked, pid)
-    networks = [each.network for each in plans]
-    for each in plans:
+    planned = plans.plan(route, store, container, asked, pid)
+    networks = [each.network for each in planned]
+    for each in planned:
         _record(store, each)
         links.carry_out(route, each.outside)
-        links.carry_out_inside(each.inside, networks if each is plans[-1] else [], pid)
-    own = [(each.network, each.lease) for each in plans]
+        links.carry_out_inside(each.inside, networks if each is planned[-1] else [], pid)
+    own = [(each.network, each.lease) for each in planned]
     forwarding.switch_on(route, store, networks)
     held = _bind(store, asked)
     own = _publish(store, own, held, pid)
@@ -182,52 +126,9 @@ def _attach(
     if text := why_no_way_out(route, container.id, own, chains):
         warn(text)
         events.emit("note", "warning", {"text": text}, why="another program's rules drop packets")
-    _write_names(store, container, asked, own)
+    neighbours.introduce(store, container, asked, own)
     for net, lease in own:
         _log_summary(net, lease)
-
-
-def _network(route: Route, store: str, attachment: Attachment) -> tuple[Network, bool]:
-    """Return a network, and True if it is new: the default one at its first use.
-
-    Raises MinirunError.
-    """
-    name = attachment.network
-    try:
-        net = network.load(store, name)
-    except network.NetworkError:
-        if name != network.DEFAULT or name in network.names(store):
-            raise
-    else:
-        if name != network.DEFAULT or leases.all_of(store, name) or not _overlaps(route, net):
-            return net, False
-    return network.make(store, name, links.in_use(route, network.bridge_of(name))), True
-
-
-def _overlaps(route: Route, net: Network) -> bool:
-    """Return True if the host has a route to other hosts by this network's addresses."""
-    subnet = ipaddress.ip_network(net.subnet)
-    used = links.in_use(route, net.bridge)
-    return any(other.version == subnet.version and other.overlaps(subnet) for other in used)
-
-
-def _lease(
-    store: str, container: Container, net: Network, attachment: Attachment, interface: str,
-    taken: list[Lease],
-) -> Lease:  # fmt: skip
-    """Return the lease of a container that is on no such network yet; it is not saved.
-
-    `taken`: the leases whose addresses it cannot have. Raises MinirunError.
-    """
-    address, address6 = leases.addresses(store, net, taken, attachment.address, attachment.address6)
-    hostname = container.config.raw.get("hostname") or ""
-    called = (hostname, container.id, container.id[:_SHORT], *attachment.aliases)
-    return leases.Lease(
-        container.directory, net.name, interface,
-        links.link_of(container.directory, net.name), address,
-        attachment.mac or links.mac_of(address), address6,
-        tuple(dict.fromkeys(filter(None, called))),
-    )  # fmt: skip
 
 
 def _bind(store: str, asked: NetworkRequest) -> list[Held]:
@@ -308,65 +209,6 @@ def why_no_way_out(
     return f"no way out of network {net.name}: {by}; minirun network why {container_id}"
 
 
-def _write_names(
-    store: str, container: Container, asked: NetworkRequest, own: list[tuple[Network, Lease]]
-) -> None:
-    """Write the container's hosts, and those of its neighbours. Raises OSError."""
-    names.rewrite(container.directory, hosts(store, container, asked, own))
-    for net, _ in own:
-        _update_neighbours(store, net, container.directory)
-
-
-def hosts(
-    store: str, container: Container, asked: NetworkRequest, own: list[tuple[Network, Lease]]
-) -> str:
-    """Return the text of a container's hosts, with its neighbours."""
-    gateway = own[0][0].gateway
-    hostname = container.config.raw.get("hostname") or ""
-    mine = [lease for _, lease in own]
-    others = [
-        lease for net, _ in own for lease in neighbours(store, net)
-        if lease.container != container.directory
-    ]  # fmt: skip
-    return names.hosts(asked, hostname, mine, others, gateway)
-
-
-def neighbours(store: str, net: Network) -> list[Lease]:
-    """Return the leases whose names a network's containers know: of the default one none."""
-    if net.name == network.DEFAULT:
-        return []
-    return [lease for lease in leases.all_of(store, net.name) if leases.is_live(lease)]
-
-
-def _update_neighbours(store: str, net: Network, besides: str = "") -> None:
-    """Write the hosts of all containers of a network anew, but that of one directory."""
-    for lease in neighbours(store, net):
-        if lease.container != besides:
-            _write_hosts(store, lease)
-
-
-def _write_hosts(store: str, lease: Lease) -> None:
-    """Write one container's hosts anew, from its record and all leases."""
-    root, _, container_id = lease.container.rpartition("/")
-    try:
-        record = state.load(root, container_id)
-        asked = request.from_json(record.network or {})
-        hostname = lease.names[0] if lease.names else container_id
-        mine, others, gateway = [], [], ""
-        for attachment in asked.networks:
-            net = network.load(store, attachment.network)
-            gateway = gateway or net.gateway
-            for each in leases.all_of(store, net.name):
-                if each.container == lease.container:
-                    mine.append(each)
-                elif net.name != network.DEFAULT and leases.is_live(each):
-                    others.append(each)
-        text = names.hosts(asked, hostname, mine, others, gateway)
-        names.rewrite(lease.container, text)
-    except (MinirunError, OSError, TypeError, LookupError) as error:
-        events.emit("note", "hosts not written", {"id": container_id, "error": str(error)}, ret=-1)
-
-
 def _log_summary(net: Network, lease: Lease) -> None:
     """Write the one line that views show for a network."""
     length = net.subnet.rpartition("/")[2]
@@ -412,7 +254,7 @@ def connect(container: Container, attachment: Attachment) -> None:
     with network.locked(store), rtnetlink.Route() as route:
         taken = {lease.interface for lease in _own(store, container, asked)}
         number = next(n for n in range(len(taken) + 1) if f"eth{n}" not in taken)
-        one = _plan(route, store, container, attachment, f"eth{number}", pid)
+        one = plans.of_one(route, store, container, attachment, f"eth{number}", pid)
         net, lease = one.network, one.lease
         try:
             _record(store, one)
@@ -427,8 +269,8 @@ def connect(container: Container, attachment: Attachment) -> None:
         asked = more._replace(ports=asked.ports)
         container.save(container.record._replace(network=asked.as_json()))
         for each in asked.networks:
-            _update_neighbours(store, network.load(store, each.network))
-        _write_hosts(store, lease)
+            neighbours.update(store, network.load(store, each.network))
+        neighbours.write(store, lease)
 
 
 def disconnect(container: Container, name: str) -> None:
@@ -446,7 +288,7 @@ def disconnect(container: Container, name: str) -> None:
         others = [network.load(store, each.network) for each in left]
         links.carry_out_inside([], others, container.record.pid)
         container.save(container.record._replace(network=asked.as_json()))
-        _write_hosts(store, own[0])
+        neighbours.write(store, own[0])
         on = {each.network: each for each in _own(store, container, asked)}
         _publish_missing(route, container, asked, [(net, on[net.name]) for net in others])
 
@@ -524,4 +366,4 @@ def _take_back(store: str, net: Network, lease: Lease) -> None:
         leases.remove(store, lease)
         if not any(leases.all_of(store, name) for name in network.names(store)):
             forwarding.switch_off(route, store)
-    _update_neighbours(store, net)
+    neighbours.update(store, net)

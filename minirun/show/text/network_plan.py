@@ -22,7 +22,9 @@ with lazy:
         forwarding,
         links,
         names,
+        neighbours,
         nft,
+        plans,
         ports,
         rtnetlink,
         userspace,
@@ -32,9 +34,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from minirun.net.attach import LinkPlan
     from minirun.net.leases import Lease
     from minirun.net.network import Network
+    from minirun.net.plans import LinkPlan
     from minirun.net.ports import Port
     from minirun.net.request import NetworkRequest
 
@@ -70,14 +72,14 @@ def _networks(container: Container, asked: NetworkRequest, pid: int) -> Iterator
     """Yield what stage 1 would do, in its order."""
     store = container.settings.store
     with rtnetlink.Route() as route:
-        plans = attach.plan(route, store, container, asked, pid)
-        settings = forwarding.plan(route, [each.network for each in plans])
-        own = [(each.network, each.lease) for each in plans]
+        planned = plans.plan(route, store, container, asked, pid)
+        settings = forwarding.plan(route, [each.network for each in planned])
+        own = [(each.network, each.lease) for each in planned]
         chains = nft.run([*firewall.LIST.split()]).output
         no_way_out = attach.why_no_way_out(route, container.id, own, chains)
-    for each in plans:
+    for each in planned:
         yield from _of_network(each, pid)
-    for change in links.default_routes([each.network for each in plans], set()):
+    for change in links.default_routes([each.network for each in planned], set()):
         yield f"{_inside(pid)}{change.describe()}"
     for setting in settings:
         yield setting.describe()
@@ -136,14 +138,13 @@ def _names(
     """Yield what is written into hosts, hostname and resolv.conf."""
     store = container.settings.store
     hostname = container.config.raw.get("hostname") or container.id
-    text = (
-        attach.hosts(store, container, asked, own) if own else names.hosts(asked, hostname, [], [])
-    )
+    alone = names.hosts(asked, hostname, [], [])
+    text = neighbours.hosts(store, container, asked, own) if own else alone
     texts = (text, f"{hostname}\n", names.resolv_conf(asked))
     for name, content in zip(names.FILES, texts, strict=True):
         for row in content.splitlines():
             yield f"network/{name}: {' '.join(row.split())}"
     for net, _ in own:
-        for other in attach.neighbours(store, net):
+        for other in neighbours.of(store, net):
             if other.container != container.directory:
                 yield f"write anew hosts of {other.id}"

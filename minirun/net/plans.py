@@ -1,0 +1,118 @@
+"""What a container gets of each network, as a whole, before any of it is done.
+
+A run carries a plan out (minirun.net.attach), `run --dry-run` prints it. To plan changes nothing:
+the kernel, the store and the leases are read.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from minirun.core.container import Container
+from minirun.core.keeping.record import Record
+from minirun.net import leases, links, network
+from minirun.net.leases import Lease
+from minirun.net.network import Network
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.net.links import NetworkStep
+    from minirun.net.request import Attachment, NetworkRequest
+    from minirun.net.rtnetlink import Route
+
+_SHORT = 12
+"""Letters of an id that are a name too, as with docker."""
+
+
+class LinkPlan(Record):
+    """What a container gets of one network, as a whole before any of it is done."""
+
+    network: Network
+    is_new: bool
+    """The network is not in the store yet: the default one, at its first use."""
+    lease: Lease
+    is_next: bool
+    """Its address is the next one, and not one that was asked for."""
+    dead: tuple[Lease, ...]
+    """Leases of containers that are gone: they are taken back first."""
+    outside: list[NetworkStep]
+    """The bridge, if it is not there, and the veth pair."""
+    inside: list[NetworkStep]
+    """In the container's network namespace."""
+
+
+def plan(
+    route: Route, store: str, container: Container, asked: NetworkRequest, pid: int
+) -> list[LinkPlan]:
+    """Return what a container with init `pid` gets of each network. Nothing is changed.
+
+    The caller holds the lock, if the plan is to be carried out. Raises MinirunError, OSError.
+    """
+    return [
+        of_one(route, store, container, attachment, f"eth{number}", pid)
+        for number, attachment in enumerate(asked.networks)
+    ]
+
+
+def of_one(
+    route: Route, store: str, container: Container, attachment: Attachment, interface: str, pid: int
+) -> LinkPlan:
+    """Return what it gets of one network, as `interface`. Raises MinirunError, OSError."""
+    net, is_new = _network(route, store, attachment)
+    there = leases.all_of(store, net.name)
+    dead = tuple(
+        lease
+        for lease in there
+        if not leases.is_live(lease) and lease.container != container.directory
+    )
+    taken = [lease for lease in there if lease not in dead]
+    lease = _lease(store, container, net, attachment, interface, taken)
+    bridge, mtu = links.bridge_plan(route, store, net)
+    cable = links.cable_plan(route, net, mtu, lease, pid)
+    return LinkPlan(
+        net, is_new, lease, not attachment.address, dead, [*bridge, *cable],
+        links.inside_plan(net, lease),
+    )  # fmt: skip
+
+
+def _network(route: Route, store: str, attachment: Attachment) -> tuple[Network, bool]:
+    """Return a network, and True if it is new: the default one at its first use.
+
+    Raises MinirunError.
+    """
+    name = attachment.network
+    try:
+        net = network.load(store, name)
+    except network.NetworkError:
+        if name != network.DEFAULT or name in network.names(store):
+            raise
+    else:
+        if name != network.DEFAULT or leases.all_of(store, name) or not _overlaps(route, net):
+            return net, False
+    return network.make(store, name, links.in_use(route, network.bridge_of(name))), True
+
+
+def _overlaps(route: Route, net: Network) -> bool:
+    """Return True if the host has a route to other hosts by this network's addresses."""
+    subnet = ipaddress.ip_network(net.subnet)
+    used = links.in_use(route, net.bridge)
+    return any(other.version == subnet.version and other.overlaps(subnet) for other in used)
+
+
+def _lease(
+    store: str, container: Container, net: Network, attachment: Attachment, interface: str,
+    taken: list[Lease],
+) -> Lease:  # fmt: skip
+    """Return the lease of a container that is on no such network yet; it is not saved.
+
+    `taken`: the leases whose addresses it cannot have. Raises MinirunError.
+    """
+    address, address6 = leases.addresses(store, net, taken, attachment.address, attachment.address6)
+    hostname = container.config.raw.get("hostname") or ""
+    called = (hostname, container.id, container.id[:_SHORT], *attachment.aliases)
+    return Lease(
+        container.directory, net.name, interface,
+        links.link_of(container.directory, net.name), address,
+        attachment.mac or links.mac_of(address), address6,
+        tuple(dict.fromkeys(filter(None, called))),
+    )  # fmt: skip
