@@ -1,0 +1,259 @@
+"""The same command lines with minirun and with docker: what arrives, and what does not.
+
+Each has a host of its own with another one outside (hosts.py); dockerd makes its bridge and its
+rules there. Only what both have to do alike is asked; the walls that docker lacks are in test_walls.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from engines.clients.engine import IMAGE, Docker
+from net.hosts import HOST, HOST6, OUTSIDE, OUTSIDE6, host, ip
+from required import installed
+
+TAKE = (
+    "import socket, sys; kind, at, port = sys.argv[1:]\n"
+    "family = socket.AF_INET6 if ':' in at else socket.AF_INET\n"
+    "s = socket.socket(family, socket.SOCK_DGRAM if kind == 'udp' else socket.SOCK_STREAM)\n"
+    "s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind((at, int(port)))\n"
+    "kind == 'udp' or s.listen(); print(1, flush=True)\n"
+    "while True:\n"
+    "    if kind == 'udp': data, peer = s.recvfrom(99); s.sendto(data.upper(), peer); continue\n"
+    "    c = s.accept()[0]; data = b''\n"
+    "    while part := c.recv(1 << 20): data += part\n"
+    "    c.sendall(data.upper()); c.close()\n"
+)
+SEND = (
+    "import hashlib, os, socket, sys; kind, at, port, size = sys.argv[1:]\n"
+    "family = socket.AF_INET6 if ':' in at else socket.AF_INET\n"
+    "s = socket.socket(family, socket.SOCK_DGRAM if kind == 'udp' else socket.SOCK_STREAM)\n"
+    "s.settimeout(5); data = b'a' * int(size); s.connect((at, int(port)))\n"
+    "s.sendall(data); kind == 'udp' or s.shutdown(1); back = b''\n"
+    "while part := s.recv(1 << 20):\n"
+    "    back += part\n"
+    "    if kind == 'udp': break\n"
+    "sys.exit(back != data.upper())\n"
+)
+
+
+class Peer:
+    """minirun or docker on a host of its own."""
+
+    def __init__(
+        self, call: tuple[str, ...], image: str, inside: list[str], out: list[str]
+    ) -> None:
+        self.call, self.image = call, image
+        self.host, self.outside = inside, out
+        """Command lines that run what follows on the host, and outside."""
+
+    def full(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*self.host, *self.call, *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def __call__(self, *words: str) -> str:
+        done = self.full(*words)
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout.strip()
+
+    def start(self, name: str, *flags: str) -> list[str]:
+        """Start a container; return the command line that enters its network namespace."""
+        self("run", "-d", "--name", name, *flags, self.image, "sleep", "300")
+        return self.inside(name)
+
+    def inside(self, name: str) -> list[str]:
+        if self.image == IMAGE:
+            pid = self("inspect", "--format", "{{.State.Pid}}", name)
+            prefix = [*self.host, "nsenter", f"--net=/proc/{pid}/ns/net"]
+        else:
+            prefix = ["nsenter", f"--net=/proc/{self._pid(name)}/ns/net"]
+        return prefix
+
+    def _pid(self, name: str) -> str:
+        return self("state", name).split('"pid": ')[1].split(",")[0]
+
+
+def reaches(sender: list[str], at: str, port: int, kind: str = "tcp", size: int = 9) -> bool:
+    """Return True if data comes back from there, in capitals, byte for byte."""
+    words = [*sender, sys.executable, "-c", SEND, kind, at, str(port), str(size)]
+    return subprocess.run(words, capture_output=True, timeout=60, check=False).returncode == 0
+
+
+@contextmanager
+def serving(where: list[str], port: int, kind: str = "tcp", at: str = "0.0.0.0") -> Iterator[None]:
+    words = [*where, sys.executable, "-c", TAKE, kind, at, str(port)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        try:
+            assert process.stdout and process.stdout.readline() == b"1\n"
+            yield
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def made(
+    request: pytest.FixtureRequest, command: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Peer]:
+    """A peer, for all tests of it: dockerd takes seconds to start."""
+    for program in ("ip", "nft"):
+        installed(program)
+    if request.param == "minirun":
+        folder = tmp_path_factory.mktemp("beside")
+        with host(command, folder, f"mrb{os.getpid()}") as found:
+            yield Peer(
+                (command, "--root", str(found.root), "--store", str(found.store)), "busybox",
+                found.inside(), found.inside(found.outside),
+            )  # fmt: skip
+        return
+    docker = Docker("runc", command)
+    outside = f"mrb{os.getpid()}-dout"
+    try:
+        ip("netns", "add", outside)
+        _cable(docker.cell.pid, outside)
+        yield Peer(
+            docker.client, IMAGE, docker.cell.argv("env"),
+            ["nsenter", f"--net=/run/netns/{outside}"],
+        )  # fmt: skip
+        docker.clean()
+    finally:
+        docker.close()
+        ip("netns", "del", outside)
+
+
+def _cable(pid: int, outside: str) -> None:
+    """Put the network namespace of `pid` on a cable with the one outside, as hosts.py does."""
+    ip("link", "add", "e0", "netns", str(pid), "type", "veth", "peer", "e0", "netns", outside)
+    inside = ["nsenter", f"--net=/proc/{pid}/ns/net"]
+    for where, address, address6 in (
+        (inside, HOST, HOST6), (["nsenter", f"--net=/run/netns/{outside}"], OUTSIDE, OUTSIDE6)
+    ):  # fmt: skip
+        for words in (
+            ("link", "set", "lo", "up"), ("address", "add", f"{address}/24", "dev", "e0"),
+            ("address", "add", f"{address6}/64", "dev", "e0", "nodad"),
+            ("link", "set", "e0", "up"),
+        ):  # fmt: skip
+            subprocess.run([*where, "ip", *words], check=True)
+    subprocess.run([*inside, "ip", "route", "add", "default", "via", OUTSIDE], check=True)
+
+
+@pytest.fixture
+def peer(made: Peer) -> Iterator[Peer]:
+    yield made
+    for name in made("ps", "-a", "-q").split():
+        made("rm", "-f", name)
+    for name in ("one", "two", "inner"):
+        made.full("network", "rm", name)
+
+
+both = pytest.mark.parametrize("made", ["minirun", "docker"], indirect=True)
+pytestmark = [both, pytest.mark.xdist_group("beside docker")]
+
+
+@pytest.mark.parametrize("at", ["127.0.0.1", HOST, "::1"])
+def test_from_the_host(peer: Peer, at: str) -> None:
+    with serving(peer.start("web", "-p", "8080:80"), 80):
+        assert reaches(peer.host, at, 8080)
+
+
+def test_from_outside_and_by_the_published_port_within(peer: Peer) -> None:
+    web = peer.start("web", "-p", "8080:80")
+    other = peer.start("other")
+    with serving(web, 80):
+        assert reaches(peer.outside, HOST, 8080)
+        assert reaches(web, HOST, 8080), "hairpin"
+        assert reaches(other, HOST, 8080)
+        assert not reaches(peer.outside, HOST, 80)
+
+
+@pytest.mark.parametrize(("kind", "size"), [("tcp", 9), ("tcp", 100 << 20), ("udp", 9)])
+def test_to_the_outside(peer: Peer, kind: str, size: int) -> None:
+    inside = peer.start("web")
+    with serving(peer.outside, 6000, kind):
+        assert reaches(inside, OUTSIDE, 6000, kind, size)
+
+
+def test_ping(peer: Peer) -> None:
+    peer.start("web")
+    peer("exec", "web", "ping", "-c", "1", "-W", "5", OUTSIDE)
+
+
+def test_neighbours_by_name(peer: Peer) -> None:
+    peer("network", "create", "one")
+    peer.start("web", "--network", "one", "--network-alias", "till")
+    peer.start("guest", "--network", "one")
+    for name in ("web", "till"):
+        peer("exec", "guest", "ping", "-c", "1", "-W", "5", name)
+    peer("rm", "-f", "web")
+    peer.start("first", "--network", "one")
+    peer.start("web", "--network", "one", "--network-alias", "till")
+    peer("exec", "guest", "ping", "-c", "1", "-W", "5", "till")
+
+
+def test_two_networks(peer: Peer) -> None:
+    for name in ("one", "two"):
+        peer("network", "create", name)
+    peer.start("web", "--network", "one")
+    guest = peer.start("guest", "--network", "two")
+    assert peer.full("exec", "guest", "ping", "-c", "1", "-W", "2", "web").returncode != 0
+    peer("network", "connect", "one", "guest")
+    peer("exec", "guest", "ping", "-c", "1", "-W", "5", "web")
+    peer("network", "disconnect", "one", "guest")
+    assert peer.full("exec", "guest", "ping", "-c", "1", "-W", "2", "web").returncode != 0
+    with serving(peer.outside, 6000):
+        assert reaches(guest, OUTSIDE, 6000)
+
+
+def test_an_internal_network(peer: Peer) -> None:
+    peer("network", "create", "--internal", "inner")
+    peer.start("web", "--network", "inner")
+    guest = peer.start("guest", "--network", "inner")
+    peer("exec", "guest", "ping", "-c", "1", "-W", "5", "web")
+    with serving(peer.outside, 6000):
+        assert not reaches(guest, OUTSIDE, 6000)
+
+
+def test_ranges_and_udp(peer: Peer) -> None:
+    web = peer.start("web", "-p", "8000-8002:80-82", "-p", "5300:53/udp")
+    with serving(web, 81), serving(web, 53, "udp"):
+        assert reaches(peer.outside, HOST, 8001)
+        assert reaches(peer.outside, HOST, 5300, "udp")
+        assert reaches(peer.host, "127.0.0.1", 5300, "udp")
+
+
+def test_another_ones_namespace_and_none(peer: Peer) -> None:
+    web = peer.start("web", "-p", "8080:80")
+    beside = peer.start("beside", "--network", "container:web")
+    with serving(beside, 80):
+        assert reaches(peer.outside, HOST, 8080)
+        assert reaches(web, "127.0.0.1", 80)
+    alone = peer.start("alone", "--network", "none")
+    with serving(peer.outside, 6000):
+        assert not reaches(alone, OUTSIDE, 6000)
+    with serving(peer.start("open", "--network", "host"), 8090):
+        assert reaches(peer.outside, HOST, 8090)
+
+
+def test_a_port_of_one_address(peer: Peer) -> None:
+    web = peer.start("web", "-p", "127.0.0.1:8081:80", "-p", f"{HOST}:8082:80")
+    with serving(web, 80):
+        assert reaches(peer.host, "127.0.0.1", 8081)
+        assert not reaches(peer.outside, HOST, 8081)
+        assert reaches(peer.outside, HOST, 8082)
+
+
+def test_a_port_that_is_taken(peer: Peer) -> None:
+    with serving(peer.host, 8080):
+        done = peer.full("run", "-p", "8080:80", peer.image, "true")
+    assert done.returncode == 125
+    assert "address already in use" in done.stderr
