@@ -1,7 +1,7 @@
 """The same command lines with minirun and with docker: what arrives, and what does not.
 
 Each has a host of its own with another one outside (hosts.py); dockerd makes its bridge and its
-rules there. Only what both have to do alike is asked; the walls that docker lacks are in test_walls.
+rules there. Only what both have to do alike is asked; walls that docker lacks are in test_walls.
 """
 
 from __future__ import annotations
@@ -156,8 +156,7 @@ def peer(made: Peer) -> Iterator[Peer]:
         made.full("network", "rm", name)
 
 
-both = pytest.mark.parametrize("made", ["minirun", "docker"], indirect=True)
-pytestmark = [both, pytest.mark.xdist_group("beside docker")]
+pytestmark = pytest.mark.parametrize("made", ["minirun", "docker"], indirect=True)
 
 
 @pytest.mark.parametrize("at", ["127.0.0.1", HOST, "::1"])
