@@ -7,6 +7,8 @@ ports, firewall; then the names. Whatever is cut off in between, `gc` finds by t
 
 from __future__ import annotations
 
+import os
+
 from minirun.core import events
 from minirun.core.container import Container, Extra
 from minirun.core.errors import MinirunError, from_os
@@ -16,6 +18,8 @@ from minirun.core.lazy import lazy
 from minirun.net import request
 
 with lazy:  # after clone, while init builds its root filesystem
+    import fcntl
+
     from minirun.net import (
         conntrack,
         firewall,
@@ -41,6 +45,10 @@ if TYPE_CHECKING:
     from minirun.net.ports import Held
     from minirun.net.request import Attachment, NetworkRequest
     from minirun.net.rtnetlink import Route
+
+
+_NS_GET_USERNS = 0xB701
+"""Which user namespace owns a namespace: ioctl_ns(2)."""
 
 
 class Networks(Extra):
@@ -81,9 +89,30 @@ def no_network(reason: str) -> str:
     return f"no network: {reason}; --network none says so at once"
 
 
+def owns_network() -> bool:
+    """Return True if this process may make links in its network namespace.
+
+    That is root, and root of a user namespace with a network namespace of its own, such as that of
+    an engine without root: user_namespaces(7).
+    """
+    if not unprivileged():
+        return True
+    if os.geteuid() != 0:
+        return False
+    fds = [os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in ("user", "net")]
+    try:
+        fds.append(fcntl.ioctl(fds[1], _NS_GET_USERNS))
+        return os.path.sameopenfile(fds[0], fds[2])
+    except OSError:  # EPERM: its owner is outside of this user namespace
+        return False
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
 def why_no_bridge() -> str:
     """Return why this process can make no bridge; empty if it perhaps can."""
-    if unprivileged():
+    if not owns_network():
         lacking = "" if userspace.find() else f", and {userspace.NEITHER}"
         return f"a bridge needs root{lacking}"
     if not nft.find():

@@ -24,6 +24,7 @@ from minirun.core import events
 from minirun.core.errors import UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
+from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import namespaces, process
 from minirun.core.lazy import lazy
 from minirun.net.network import NetworkError
@@ -246,14 +247,16 @@ def hold(held: list[Held], address: str, init_pid: int) -> ProcessIdentity:
         try:
             os.close(ready)
             _become_holder()
-            os.close(written)  # it has its name, and no rights any more
+            os.write(written, b"1")  # it has its name, and no rights any more
+            os.close(written)
             relay.run(ways, pidfd)
         finally:
             os._exit(0)
     for fd in (written, pidfd, child):
         os.close(fd)
     try:
-        os.read(ready, 1)  # its end
+        if os.read(ready, 1) != b"1":  # its end
+            raise NetworkError("the process that is to hold the published ports did not start")
         return state.identity(pid)
     finally:
         os.close(ready)
@@ -268,9 +271,12 @@ def _become_holder() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for fd in range(3):
         os.dup2(null, fd)
-    process.setgroups([])
-    process.setgid(_NOBODY)
-    process.setuid(_NOBODY)
+    if unprivileged():  # the user namespace may have no other ids
+        process.capset(0, 0, 0)
+    else:
+        process.setgroups([])
+        process.setgid(_NOBODY)
+        process.setuid(_NOBODY)
     events.close_log()
 
 

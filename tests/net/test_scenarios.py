@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from conftest import wait_until
+from layers import copy_layer, layer_of
 from net.hosts import HOST, HOST6, OUTSIDE, OUTSIDE6, Host
 
 SERVER = "mkdir /www; echo hello > /www/index.html; exec httpd -f -p 80 -h /www"
@@ -267,6 +268,44 @@ def test_published_ports_follow_the_network_that_leads_out(network_host: Host) -
     host.run("rm", "-f", "web")
     for name in ("front", "back", "inner"):
         host.run("network", "rm", name)
+
+
+NAMES = ("cat", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+
+
+def test_names_of_a_read_only_root_and_of_an_image_without_etc(
+    network_host: Host, tmp_path: Path
+) -> None:
+    host = network_host
+    (tmp_path / "Dockerfile").write_text(
+        "FROM busybox AS tools\nFROM scratch\nCOPY --from=tools /bin/busybox /busybox\n"
+    )
+    host.run("build", "-q", "-t", "bare", str(tmp_path))
+    for flags, command in (
+        (("--read-only", "busybox"), NAMES), (("bare",), ("/busybox", *NAMES))
+    ):  # fmt: skip
+        said = host.run("run", "--rm", "-q", "--hostname", "me", *flags, *command).splitlines()
+        assert "127.0.0.1\tlocalhost" in said
+        assert any(row.startswith("10.88.") and row.endswith("\tme") for row in said)
+        assert "me" in said
+        assert any(row.startswith("nameserver ") for row in said)
+
+
+def test_a_bundle_gets_no_network_of_ours(network_host: Host, tmp_path: Path) -> None:
+    """An engine gives its containers their network itself."""
+    host = network_host
+    before = host.state()
+    command = ("sh", "-c", "ls /sys/class/net; sleep 2")
+    copy_layer(layer_of("busybox"), tmp_path / "rootfs")
+    (tmp_path / "config.json").write_text(host.run("spec", "busybox", *command))
+    with subprocess.Popen(
+        host.argv("run", "--bundle", str(tmp_path), "c"), text=True, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout and process.stdout.readline() == "lo\n"
+        after = host.state()
+        after["processes"] = before["processes"]
+        assert after == before
+    assert process.returncode == 0
 
 
 def test_mtu(network_host: Host) -> None:

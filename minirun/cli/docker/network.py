@@ -11,7 +11,7 @@ from minirun.cli.output import show, write
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.keeping import state
-from minirun.core.keeping.settings import Settings, unprivileged
+from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import say
 from minirun.core.lazy import lazy
 from minirun.engines import roots
@@ -133,7 +133,7 @@ def _one(flags: Flags, count: int, usage: str) -> None:
 
 
 def _need_root() -> None:
-    if unprivileged():
+    if not attach.owns_network():
         raise MinirunError("networks need root: a bridge is made on the host", "sudo", status=1)
 
 

@@ -52,7 +52,9 @@ def add(
         return _of_container(run, rest, settings)
     if words[0] == "none":
         return _with_names(run, flags, NetworkRequest("none"))
-    if words[0] in userspace.PROGRAMS or (is_default and unprivileged() and userspace.find()):
+    if words[0] in userspace.PROGRAMS or (
+        is_default and not attach.owns_network() and userspace.find()
+    ):
         return _by_program(run, flags, [] if is_default else words)
     reason = attach.why_no_bridge()
     if is_default and reason:

@@ -34,7 +34,7 @@ class BuildNetwork:
         if self._usual == "default":
             self._usual = network.DEFAULT
         self._allows_host = bool(allowed) or self._usual == HOST
-        if self._is_default and unprivileged():
+        if self._is_default and not attach.owns_network():
             self._usual = userspace.find().rpartition("/")[2] or self._usual
         if self._usual in (NONE, HOST) or self._is_by_program():
             return
