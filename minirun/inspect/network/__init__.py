@@ -3,5 +3,6 @@
 facts       links, addresses, routes and rules, and how they differ from minirun's records
 inside      what a container's namespaces say: who listens, hosts, resolv.conf
 why         one packet's way, step by step, and the first thing that stops it
-ways        the steps: into a container by a published port, and out of it
+ways        the ways: into a container by a published port, out of it, to one host
+steps       single steps, which several ways have
 """

@@ -1,7 +1,7 @@
-"""The steps of a packet's way: into a container by a published port, and out of it.
+"""The ways of a packet: into a container by a published port, and out of it.
 
-They come in the order in which a packet meets them: NAT, the host's routing, the chains of the
-forward hook, the bridge, the cable, the container's link and address, and the program that listens.
+Their steps come in the order in which a packet meets them: NAT, routing, the chains of the
+forward hook, the bridge, the cable, the container's link and address, the program that listens.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ipaddress
 import os
 
 from minirun.core.keeping import state
-from minirun.inspect.network import facts, inside
+from minirun.inspect.network import facts, inside, steps
 from minirun.inspect.network.why import OK, PARTLY, STOPS, UNKNOWN, PacketWay, Scene, WayStep
 from minirun.net import leases, network, ruleset
 from minirun.net.leases import Lease
@@ -21,8 +21,7 @@ from minirun.net.ruleset import PacketFacts
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-_AGAIN = "minirun rm -f ID, and run it again: its start makes all of it anew"
+_ADVICE_HOSTS = "run it again, or mend /etc/hosts in the container: another program wrote it"
 
 
 def general(scene: Scene) -> list[PacketWay]:
@@ -39,20 +38,20 @@ def way_in(scene: Scene, net: Network, lease: Lease, port: dict[str, Any]) -> Pa
     six, is_local = ":" in at, bool(at) and ipaddress.ip_address(at).is_loopback
     relayed = six and not lease.address6
     to = lease.address6 if six and not relayed else lease.address
-    steps = [_held(lease, port, relayed), *_published_at(scene, at)]
+    way = [_held(lease, port, relayed), *_published_at(scene, at)]
     if not relayed:
-        steps.append(_led(scene, port, to))
+        way.append(_led(scene, port, to))
     if not (is_local or relayed):
-        steps.append(_forwarding(six))
-    steps += [_route(scene, net, to), *_bridge(scene, net)]
+        way.append(steps.forwarding(six))
+    way += [steps.route(scene, net, to), *steps.bridge(scene, net)]
     if not (is_local or relayed):
-        steps.append(_passes_in(scene, net, to, protocol, port["port"]))
-    steps += _cable(scene, net, lease)
-    steps += _listens(scene.pid, lease, protocol, port["port"])
+        way.append(steps.passes_in(scene, net, to, protocol, port["port"]))
+    way += steps.cable(scene, net, lease)
+    way += steps.listens(scene.pid, lease, protocol, port["port"])
     if not (is_local or relayed) and not net.internal:
-        steps.append(_way_back(scene, six))
+        way.append(steps.way_back(scene, six))
     title = f"in: {protocol} {number} of {at or 'every address'} to {to} port {port['port']}"
-    return PacketWay(title, tuple(steps))
+    return PacketWay(title, tuple(way))
 
 
 def _held(lease: Lease, port: dict[str, Any], relayed: bool) -> WayStep:
@@ -62,7 +61,7 @@ def _held(lease: Lease, port: dict[str, Any], relayed: bool) -> WayStep:
     other, _ = holder(number, protocol) if protocol != "sctp" else ("", 0)
     who = f"{other} has it" if other else "no process has it"
     text = f"minirun:ports does not run, {who}: what comes to ::1, or only by IPv6, ends there"
-    return WayStep("port held", STOPS if relayed else PARTLY, text, _AGAIN)
+    return WayStep("port held", STOPS if relayed else PARTLY, text, steps.AGAIN)
 
 
 def _published_at(scene: Scene, at: str) -> list[WayStep]:
@@ -102,9 +101,9 @@ def _led(scene: Scene, port: dict[str, Any], to: str) -> WayStep:
         return WayStep(name, STOPS, text, "another port: -p OTHER:PORT; or take that rule away")
     if not any(chain.table == "minirun" for chain in scene.rules.chains.values()):
         text = "the table inet minirun is gone: another program has flushed the rules"
-        return WayStep(name, STOPS, text, _AGAIN)
+        return WayStep(name, STOPS, text, steps.AGAIN)
     return WayStep(
-        name, STOPS, f"no rule leads it to {wanted}: its map has no such element", _AGAIN
+        name, STOPS, f"no rule leads it to {wanted}: its map has no such element", steps.AGAIN
     )
 
 
@@ -114,167 +113,6 @@ def _own_address(scene: Scene, version: int) -> str:
     found = [ipaddress.ip_interface(one).ip for one in (link.addresses if link else ())]
     loopback = "::1" if version == 6 else "127.0.0.1"
     return next((str(one) for one in found if one.version == version), loopback)
-
-
-def _forwarding(six: bool) -> WayStep:
-    path = "ipv6/conf/all/forwarding" if six else "ipv4/ip_forward"
-    shown = f"net.{path.replace('/', '.')}"
-    if facts.setting(path) == "1":
-        return WayStep("forwarding", OK, f"{shown} is 1")
-    text = f"{shown} is {facts.setting(path) or 'not there'}: the host is no router, and drops it"
-    return WayStep("forwarding", STOPS, text, f"sysctl -w {shown}=1, and see what resets it")
-
-
-def _route(scene: Scene, net: Network, to: str) -> WayStep:
-    """Return the step of the host's routing to a container."""
-    link, via = facts.route_to(to)
-    if link == net.bridge:
-        return WayStep("route", OK, f"the host reaches {to} by {link}")
-    if not link:
-        return WayStep("route", STOPS, f"the host has no route to {to}", _AGAIN)
-    by = f"{link} via {via}" if via else link
-    rows = [one for one in scene.host.routes if one.link == link and _covers(one.to, to)]
-    text = f"the host sends {to} to {by}: route {rows[0].to if rows else '?'} overlaps the subnet"
-    advice = f"a network of other addresses: minirun network create --subnet …; {net.name} has"
-    return WayStep("route", STOPS, f"{text} {net.subnet}", f"{advice} {net.subnet}")
-
-
-def _covers(subnet: str, address: str) -> bool:
-    return subnet != "default" and ruleset.is_in(address, subnet)
-
-
-def _bridge(scene: Scene, net: Network) -> list[WayStep]:
-    link = scene.host.link(net.bridge)
-    if link is None:
-        return [WayStep("bridge", STOPS, f"there is no link {net.bridge}", _AGAIN)]
-    if not link.is_up:
-        advice = f"ip link set {net.bridge} up"
-        return [WayStep("bridge", STOPS, f"{net.bridge} is down", advice)]
-    if net.gateway not in [one.partition("/")[0] for one in link.addresses]:
-        text = f"{net.bridge} has not the gateway's address {net.gateway}"
-        advice = f"ip address add {net.gateway}/{net.subnet.rpartition('/')[2]} dev {net.bridge}"
-        return [WayStep("bridge", STOPS, text, advice)]
-    return [WayStep("bridge", OK, f"{net.bridge} is up and has {net.gateway}")]
-
-
-def _passes_in(scene: Scene, net: Network, to: str, protocol: str, port: int) -> WayStep:
-    """Return the step of the firewall for a packet from outside, and for its answer."""
-    out = scene.out_link.name if scene.out_link else ""
-    packet = PacketFacts("", to, protocol, port, out, net.bridge, is_dnat=True)
-    back = PacketFacts(to, "", protocol, 0, net.bridge, out, "established")
-    return _passes(scene, (packet, back), net)
-
-
-def _passes(scene: Scene, packets: tuple[PacketFacts, ...], net: Network) -> WayStep:
-    """Return the step of the forward hook: every chain of every table has to accept."""
-    name = "firewall"
-    unknown = None
-    for packet in packets:
-        found = scene.rules.judge("forward", packet)
-        if found.word == ruleset.DROP:
-            text = f"{found.where} drops it: {found.rule}"
-            return WayStep(name, STOPS, text, _let_through(found.where, net))
-        if found.word == ruleset.UNKNOWN:
-            unknown = unknown or found
-    if unknown:
-        text = f"{unknown.where} may stop it: {unknown.rule}"
-        return WayStep(name, UNKNOWN, text, _let_through(unknown.where, net))
-    if _has_legacy_rules(packets[0].version):
-        text = "every chain of nftables lets it pass; the tables of iptables-legacy are not read"
-        return WayStep(name, UNKNOWN, text, "iptables-legacy -S FORWARD")
-    return WayStep(name, OK, "every chain of the forward hook lets it pass")
-
-
-def _has_legacy_rules(version: int) -> bool:
-    """Return True if iptables-legacy has a filter table, which nft does not list."""
-    try:
-        names = state.read_text(f"/proc/self/net/ip{'6' if version == 6 else ''}_tables_names")
-    except OSError:  # no such module is loaded
-        return False
-    return "filter" in names.split()
-
-
-def _let_through(where: str, net: Network) -> str:
-    """Return what lets packets through a chain that drops them."""
-    if "table inet minirun" in where:
-        return f"minirun network connect {net.name} ID: so both are on one network; or -p"
-    if "table ip filter" in where or "table ip6 filter" in where:
-        rules = f"iptables -I FORWARD -i {net.bridge} -j ACCEPT, and the same with -o"
-        return f"{rules} (beside docker: -I DOCKER-USER; ufw: ufw route allow in on {net.bridge})"
-    return f"a rule there that accepts iifname and oifname {net.bridge}"
-
-
-def _cable(scene: Scene, net: Network, lease: Lease) -> list[WayStep]:
-    """Return the steps of the veth pair and of the container's address."""
-    outer, bridge = scene.host.link(lease.link), scene.host.link(net.bridge)
-    if outer is None:
-        return [WayStep("cable", STOPS, f"the host's end {lease.link} is not there", _AGAIN)]
-    if not bridge or outer.master != bridge.number:
-        advice = f"ip link set {lease.link} master {net.bridge}"
-        text = f"{lease.link} is not in the bridge {net.bridge}"
-        return [WayStep("cable", STOPS, text, advice)]
-    if not outer.is_up:
-        advice = f"ip link set {lease.link} up"
-        return [WayStep("cable", STOPS, f"the host's end {lease.link} is down", advice)]
-    steps = [WayStep("cable", OK, f"{lease.link} is up, in {net.bridge}")]
-    return [*steps, _end(facts.namespace(facts.pid_of(lease)), lease)]
-
-
-def _end(there: facts.NamespaceLinks, lease: Lease) -> WayStep:
-    name, link = f"{lease.interface} in {lease.id}", there.link(lease.interface)
-    if link is None:
-        return WayStep(name, STOPS, "the container's end is not there", _AGAIN)
-    if not link.is_up:
-        return WayStep(name, STOPS, "it is down", f"in it: ip link set {lease.interface} up")
-    if lease.address not in [one.partition("/")[0] for one in link.addresses]:
-        text = f"it has not the address {lease.address}"
-        advice = f"in it: ip address add {lease.address} dev {lease.interface}"
-        return WayStep(name, STOPS, text, advice)
-    return WayStep(name, OK, f"it is up and has {lease.address}")
-
-
-def _listens(pid: int, lease: Lease, protocol: str, port: int) -> list[WayStep]:
-    """Return the step of the program in the container."""
-    name, what = "listens", f"{protocol} port {port}"
-    if protocol not in ("tcp", "udp"):
-        return [WayStep(name, UNKNOWN, f"who listens on {what} is not looked at")]
-    found = inside.listening(pid, protocol, port)
-    if not found:
-        text = f"nothing in {lease.id} listens on {what}"
-        advice = f"see that its program runs (minirun logs {lease.id}), and on which port"
-        return [WayStep(name, STOPS, text, advice)]
-    if all(one.is_loopback for one in found):
-        text = f"what listens on {what} takes {found[0].address} alone: its own container's"
-        return [WayStep(name, STOPS, text, "let it listen on 0.0.0.0, or :: for IPv6 too")]
-    taken = {
-        at: any(one.takes(at) for one in found) for at in (lease.address, lease.address6) if at
-    }
-    shown = ", ".join(sorted({one.address for one in found}))
-    if not any(taken.values()):
-        text = f"what listens on {what} takes {shown}, not {lease.address}"
-        return [WayStep(name, STOPS, text, "let it listen on 0.0.0.0, or :: for IPv6 too")]
-    if not all(taken.values()):
-        refused = next(at for at, is_taken in taken.items() if not is_taken)
-        version = 6 if ":" in refused else 4
-        text = f"IPv{version}: what listens on {what} takes {shown}, not {refused}"
-        advice = "let it listen on ::, which takes IPv4 too; or use a network without IPv6"
-        return [WayStep(name, PARTLY, text, advice)]
-    return [WayStep(name, OK, f"a program takes {what} at {shown}")]
-
-
-def _way_back(scene: Scene, six: bool) -> WayStep:
-    name = "way back"
-    if route := scene.inner.default(6 if six else 4):
-        return WayStep(name, OK, route.shown)
-    text = "the container has no default route: its answers to other hosts end in it"
-    return WayStep(name, STOPS, text, _default_route(scene))
-
-
-def _default_route(scene: Scene) -> str:
-    gateway = next((net.gateway for net, _ in scene.own if not net.internal), "")
-    if not gateway:
-        return f"minirun network connect bridge {scene.container.id}"
-    return f"in its namespace: nsenter -t {scene.pid} -n ip route add default via {gateway}"
 
 
 def way_out(scene: Scene) -> PacketWay:
@@ -288,14 +126,14 @@ def way_out(scene: Scene) -> PacketWay:
     default = scene.inner.default()
     if default is None:
         text = "the container has none: nothing leaves its own network"
-        step = WayStep("default route", STOPS, text, _default_route(scene))
+        step = WayStep("default route", STOPS, text, steps.default_route(scene))
         return PacketWay(title, (step, *_resolvers(scene), *_names(scene)))
-    steps = [WayStep("default route", OK, default.shown)]
-    steps += _to_gateway(scene, default.link, default.via)
+    way = [WayStep("default route", OK, default.shown)]
+    way += _to_gateway(scene, default.link, default.via)
     if own := scene.by_link(default.link):
-        steps += _beyond(scene, *own, "", scene.out_link)
-    steps += [*_resolvers(scene), *_names(scene)]
-    return PacketWay(title, tuple(steps))
+        way += _beyond(scene, *own, "", scene.out_link)
+    way += [*_resolvers(scene), *_names(scene)]
+    return PacketWay(title, tuple(way))
 
 
 def _to_gateway(scene: Scene, link: str, via: str) -> list[WayStep]:
@@ -304,11 +142,11 @@ def _to_gateway(scene: Scene, link: str, via: str) -> list[WayStep]:
     if own is None:
         return [WayStep("gateway", UNKNOWN, f"{link} is no link of minirun's")]
     net, lease = own
-    steps = _cable(scene, net, lease)[::-1] + _bridge(scene, net)
+    way = steps.cable(scene, net, lease)[::-1] + steps.bridge(scene, net)
     if via and via not in (net.gateway, net.gateway6):
         text = f"{via} is not the host, which is {net.gateway}"
-        return [*steps, WayStep("gateway", STOPS, text, _default_route(scene))]
-    return [*steps, WayStep("gateway", OK, f"{via} is the host, by {net.bridge}")] if via else steps
+        return [*way, WayStep("gateway", STOPS, text, steps.default_route(scene))]
+    return [*way, WayStep("gateway", OK, f"{via} is the host, by {net.bridge}")] if via else way
 
 
 def _beyond(
@@ -318,21 +156,21 @@ def _beyond(
     """Return the steps from the bridge to the outside; `to`: an address, "" for any."""
     six = ":" in to
     source = lease.address6 if six else lease.address
-    steps = [_forwarding(six)]
+    way = [steps.forwarding(six)]
     if out is None:
         text = f"the host has no route to {to}" if to else "the host has no default route"
-        return [*steps, WayStep("host's way out", STOPS, text, "ip route")]
+        return [*way, WayStep("host's way out", STOPS, text, "ip route")]
     if not out.is_up:
         text = f"{out.name} is down"
-        return [*steps, WayStep("host's way out", STOPS, text, f"ip link set {out.name} up")]
-    steps.append(WayStep("host's way out", OK, f"{out.name}: {' '.join(out.addresses)}"))
-    steps.append(_route(scene, net, source))
+        return [*way, WayStep("host's way out", STOPS, text, f"ip link set {out.name} up")]
+    way.append(WayStep("host's way out", OK, f"{out.name}: {' '.join(out.addresses)}"))
+    way.append(steps.route(scene, net, source))
     there = to or ("2001:db8::" if six else "198.51.100.0")
     packet = PacketFacts(source, there, protocol, port, net.bridge, out.name)
     back = PacketFacts(there, source, protocol, 0, out.name, net.bridge, "established")
-    steps.append(_passes(scene, (packet, back), net))
-    steps.append(_masquerade(scene, packet))
-    return [*steps, _mtu(scene, lease, out)]
+    way.append(steps.passes(scene, (packet, back), net))
+    way.append(_masquerade(scene, packet))
+    return [*way, _mtu(scene, lease, out)]
 
 
 def _masquerade(scene: Scene, packet: PacketFacts) -> WayStep:
@@ -341,7 +179,7 @@ def _masquerade(scene: Scene, packet: PacketFacts) -> WayStep:
         return WayStep("masquerade", OK, f"{found.where}: by the address of {packet.link_out}")
     text = f"no rule gives it the host's address: others cannot answer {packet.source}"
     verdict = UNKNOWN if found.word == ruleset.UNKNOWN else STOPS
-    return WayStep("masquerade", verdict, text, _AGAIN)
+    return WayStep("masquerade", verdict, text, steps.AGAIN)
 
 
 def _mtu(scene: Scene, lease: Lease, out: facts.LinkFacts) -> WayStep:
@@ -395,9 +233,6 @@ def _names(scene: Scene) -> list[WayStep]:
     return [WayStep("hosts file", STOPS, f"it is stale: {'; '.join(stale)}", _ADVICE_HOSTS)]
 
 
-_ADVICE_HOSTS = "run it again, or mend /etc/hosts in the container: another program wrote it"
-
-
 def _known(scene: Scene) -> list[Lease]:
     """Return the leases whose names the container's hosts has to have: its own, neighbours'."""
     found = []
@@ -413,12 +248,12 @@ def _known(scene: Scene) -> list[Lease]:
 def way_to(scene: Scene, host: str, port: int) -> PacketWay:
     """Return the way of a TCP connection to a host and a port. Raises MinirunError, OSError."""
     title = f"out: to {host} port {port}"
-    steps, addresses = _look_up(scene, host)
+    way, addresses = _look_up(scene, host)
     for address in addresses[:1]:
-        steps += _to(scene, address, port)
-        if not any(step.verdict == STOPS for step in steps):
-            steps.append(_answers(scene, address, port))
-    return PacketWay(title, tuple(steps))
+        way += _to(scene, address, port)
+        if not any(step.verdict == STOPS for step in way):
+            way.append(_answers(scene, address, port))
+    return PacketWay(title, tuple(way))
 
 
 def _answers(scene: Scene, address: str, port: int) -> WayStep:
@@ -450,9 +285,9 @@ def _look_up(scene: Scene, host: str) -> tuple[list[WayStep], list[str]]:
 
 
 def _by_dns(scene: Scene, host: str) -> tuple[list[WayStep], list[str]]:
-    steps = _resolvers(scene)
-    if steps[0].verdict == STOPS:
-        return steps, []
+    way = _resolvers(scene)
+    if way[0].verdict == STOPS:
+        return way, []
     silent = []
     for server in inside.name_servers(scene.pid):
         try:
@@ -460,14 +295,14 @@ def _by_dns(scene: Scene, host: str) -> tuple[list[WayStep], list[str]]:
         except UnicodeError:
             return [WayStep("name", STOPS, f"{host} can be no name")], []
         if found:
-            return [*steps, WayStep("name", OK, f"{found[0]}, by {server}")], _sorted(found)
+            return [*way, WayStep("name", OK, f"{found[0]}, by {server}")], _sorted(found)
         if found is not None:
             text = f"{server} knows no address of {host}"
-            return [*steps, WayStep("name", STOPS, text, "see that the name is right")], []
+            return [*way, WayStep("name", STOPS, text, "see that the name is right")], []
         silent.append(server)
     text = f"no DNS server answers: {', '.join(silent)}"
     advice = f"minirun network why {scene.container.id} {silent[0]}:53; or --dns ADDRESS"
-    return [*steps, WayStep("name", STOPS, text, advice)], []
+    return [*way, WayStep("name", STOPS, text, advice)], []
 
 
 def _sorted(addresses: list[str]) -> list[str]:
@@ -484,23 +319,23 @@ def _to(scene: Scene, address: str, port: int) -> list[WayStep]:
             advice = "minirun network create --ipv6 NAME, and run it with --network NAME"
             return [WayStep("route", STOPS, text, advice)]
         text = f"the container has no route to {address}, and no default route"
-        return [WayStep("default route", STOPS, text, _default_route(scene))]
+        return [WayStep("default route", STOPS, text, steps.default_route(scene))]
     if link == "lo":
         return [_own_port(scene, address, port)]
-    steps = [WayStep("route", OK, f"{address} by {link}{f' via {via}' if via else ''}")]
+    way = [WayStep("route", OK, f"{address} by {link}{f' via {via}' if via else ''}")]
     own = scene.by_link(link)
     if own is None:
-        return [*steps, WayStep("link", UNKNOWN, f"{link} is no link of minirun's")]
+        return [*way, WayStep("link", UNKNOWN, f"{link} is no link of minirun's")]
     net, lease = own
     host_link, _ = facts.route_to(address)
     if via or host_link == "lo":
-        steps += _to_gateway(scene, link, via)
+        way += _to_gateway(scene, link, via)
     if host_link == "lo":
-        return [*steps, _on_the_host(scene, net, lease, address, port)]
+        return [*way, _on_the_host(scene, net, lease, address, port)]
     if not via:
-        return [*steps, *_to_neighbour(scene, net, address, port)]
+        return [*way, *_to_neighbour(scene, net, address, port)]
     out = scene.host.link(host_link)
-    return [*steps, *_beyond(scene, net, lease, address, out, "tcp", port)]
+    return [*way, *_beyond(scene, net, lease, address, out, "tcp", port)]
 
 
 def _own_port(scene: Scene, address: str, port: int) -> WayStep:
@@ -546,9 +381,9 @@ def _to_neighbour(scene: Scene, net: Network, address: str, port: int) -> list[W
         text = f"no container has {address}: it is in the subnet of {net.name}, {net.subnet}"
         advice = "for a host elsewhere of that address: a network with another --subnet"
         return [WayStep("neighbour", STOPS, text, advice)]
-    steps = [WayStep("neighbour", OK, f"{address} is container {found[0].id}")]
+    way = [WayStep("neighbour", OK, f"{address} is container {found[0].id}")]
     family = "ip6" if ":" in address else "ip"
     if facts.setting(f"bridge/bridge-nf-call-{family}tables") == "1":  # br_netfilter
         packet = PacketFacts("", address, "tcp", port, net.bridge, net.bridge)
-        steps.append(_passes(scene, (packet,), net))
-    return [*steps, *_cable(scene, net, found[0]), *_listens(pid, found[0], "tcp", port)]
+        way.append(steps.passes(scene, (packet,), net))
+    return [*way, *steps.cable(scene, net, found[0]), *steps.listens(pid, found[0], "tcp", port)]
