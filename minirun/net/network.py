@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import ipaddress
 import os
+import time
 from binascii import crc32
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from contextlib import contextmanager
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping import jsonlite, places, state, state_file
 from minirun.core.keeping.record import Record
+from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
 
 with lazy:
@@ -34,8 +36,11 @@ if TYPE_CHECKING:
 
 DEFAULT = "bridge"
 """The network of containers that name none, as docker calls it."""
-RESERVED = ("none", "host", "default", "container")
+RESERVED = ("none", "host", "default", "container", "pasta", "slirp4netns")
 """What --network means otherwise."""
+_PATIENCE = 30.0
+"""Seconds: how long a command waits in silence. Twenty starts at once take some."""
+_WAITS = "waiting for another command that changes networks; a run that --step holds is one"
 _DEFAULT_BRIDGE = "minirun0"
 _LARGEST_MTU, _SMALLEST_MTU = 65535, 68
 """RFC 791: every link carries 68 bytes; an IPv4 packet has at most 65535."""
@@ -75,14 +80,32 @@ def folder(store: str, name: str = "") -> str:
 
 @contextmanager
 def locked(store: str) -> Iterator[None]:
-    """Be the one command that changes networks of this store. Raises OSError."""
+    """Be the one command that changes networks of this store; say so if that takes long.
+
+    A run that is held at one of its requests (`run --step`) is such a command. Raises OSError.
+    """
     os.makedirs(folder(store), mode=0o700, exist_ok=True)
     fd = os.open(folder(store), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        if not _soon(fd):
+            warn(_WAITS)
+            fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:
         os.close(fd)
+
+
+def _soon(fd: int) -> bool:
+    """Take the lock within _PATIENCE; return False if it is still another's then."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.005)
 
 
 def names(store: str) -> list[str]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import random
 import signal
+import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from conftest import wait_until
 from core.lifecycle.leftovers import Family
+from minirun.net import network
 from net.hosts import Host
 
 MOMENTS = int(os.environ.get("MINIRUN_MOMENTS") or 8)
@@ -76,6 +79,29 @@ def test_many_at_once(network_host: Host) -> None:
         assert len(addresses) == TOGETHER, addresses
         after = host.state()
         assert {key: after[key] for key in before if after[key] != before[key]} == {}
+
+
+def test_a_command_that_waits_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Another one may be held at a gate by a person who reads."""
+    monkeypatch.setattr(network, "_PATIENCE", 0.1)
+    store, order = str(tmp_path), []
+
+    def wait() -> None:
+        with network.locked(store):
+            order.append("second")
+
+    second = threading.Thread(target=wait)
+    with network.locked(store):
+        second.start()
+        said = ""
+        while "\n" not in said:
+            said += capfd.readouterr().err
+        order.append("first")
+    second.join(5)
+    assert order == ["first", "second"]
+    assert said.startswith("minirun: warning: waiting for another command that changes networks")
 
 
 def test_after_a_reboot(network_host: Host) -> None:
