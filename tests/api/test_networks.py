@@ -56,7 +56,7 @@ def shop(command: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hos
     """Five containers on a network, one of them hostile, one with a long name, one on another."""
     for program in ("ip", "nft"):
         installed(program)
-    with host(command, tmp_path_factory.mktemp("shop"), f"mrapi-{os.getpid()}") as made:
+    with host(command, tmp_path_factory.mktemp("shop")) as made:
         made.run("network", "create", "--subnet", "10.99.0.0/24", "--subnet", "fd00:99::/64",
                  "shop")  # fmt: skip
         made.run("network", "create", "--internal", "vault")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ def shop(command: str, tmp_path: Path) -> Iterator[Host]:
     for program in ("ip", "nft"):
         if not shutil.which(program):
             skip(f"{program} is not installed")
-    with host(command, tmp_path, f"mrpic-{os.getpid()}") as made:
+    with host(command, tmp_path) as made:
         made.run(
             "network", "create", "--subnet", "10.99.0.0/24", "--subnet", "fd00:99::/64", "shop"
         )

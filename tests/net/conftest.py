@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ def network_host(command: str, tmp_path: Path) -> Iterator[Host]:
     """A host with an address, and another one outside; what is left afterwards fails the test."""
     for program in ("ip", "nft"):
         installed(program)
-    with host(command, tmp_path, f"mrtest-{os.getpid()}") as made:
+    with host(command, tmp_path) as made:
         before = made.state()
         yield made
         made.clean()

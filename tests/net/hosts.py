@@ -4,7 +4,7 @@
                                                            minirun's bridges, in a store of its own
 
 Nothing leaves this machine. minirun is called in the host's namespace; images are the shared
-store's, by links.
+store's, by links. A process holds each namespace: ip-netns(8) would mount it, for all to see.
 """
 
 from __future__ import annotations
@@ -22,20 +22,46 @@ HOST, OUTSIDE = "192.0.2.2", "192.0.2.1"
 HOST6, OUTSIDE6 = "2001:db8:7::2", "2001:db8:7::1"
 
 
-def ip(*words: str) -> str:
-    """Call ip(8)."""
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+def ip(pid: int, *words: str) -> str:
+    """Call ip(8) in the network namespace of a process."""
+    words = ("nsenter", f"--net=/proc/{pid}/ns/net", "ip", *words)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, (words, done.stderr)
     return done.stdout
 
 
-class Host(Program):
-    """minirun on a host of its own."""
+@contextmanager
+def namespace() -> Iterator[int]:
+    """Give a process that is alone in a new network namespace, with lo up."""
+    script = "ip link set lo up && echo up && exec sleep infinity"
+    with subprocess.Popen(
+        ["unshare", "--net", "sh", "-c", script], text=True, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout and process.stdout.readline() == "up\n"
+            yield process.pid
+        finally:
+            process.kill()
 
-    def __init__(self, path: str, folder: Path, name: str) -> None:
+
+def cable(pid: int, other: int) -> None:
+    """Put two network namespaces on a cable, e0, with the addresses of the host and of outside."""
+    ip(pid, "link", "add", "e0", "type", "veth", "peer", "e0", "netns", str(other))
+    for each, address, address6 in ((pid, HOST, HOST6), (other, OUTSIDE, OUTSIDE6)):
+        ip(each, "address", "add", f"{address}/24", "dev", "e0")
+        ip(each, "address", "add", f"{address6}/64", "dev", "e0", "nodad")
+        ip(each, "link", "set", "e0", "up")
+    ip(pid, "route", "add", "default", "via", OUTSIDE)
+    ip(pid, "-6", "route", "add", "default", "via", OUTSIDE6)
+
+
+class Host(Program):
+    """minirun on a host of its own; `pid`, `outside`: the processes that hold the namespaces."""
+
+    def __init__(self, path: str, folder: Path, pid: int, outside: int) -> None:
         super().__init__(path, folder / "containers")
         self.store = folder / "store"
-        self.name, self.outside = name, f"{name}-out"
+        self.pid, self.outside = pid, outside
         self.store.mkdir()
         for each in ("images", "layers", "blobs"):
             (self.store / each).symlink_to(f"{STORE}/{each}")
@@ -44,13 +70,24 @@ class Host(Program):
         words = [self.path, "--root", str(self.root), "--store", str(self.store), *args]
         return [*self.inside(), *words]
 
-    def inside(self, name: str = "") -> list[str]:
-        """Return the beginning of a command line that runs on the host, or on another one."""
-        return ["env", "-u", "MINIRUN_NETWORK", "nsenter", f"--net=/run/netns/{name or self.name}"]
+    def inside(self, pid: int = 0) -> list[str]:
+        """Return the beginning of a command line that runs on the host, or where `pid` is."""
+        return ["env", "-u", "MINIRUN_NETWORK", "nsenter", f"--net=/proc/{pid or self.pid}/ns/net"]
+
+    def processes(self) -> list[str]:
+        """Return the names of the processes on the host that are not this test's own, sorted."""
+        own, found = os.stat(f"/proc/{self.pid}/ns/net").st_ino, []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.stat(f"/proc/{pid}/ns/net").st_ino == own:
+                    found.append(Path(f"/proc/{pid}/comm").read_text().strip())
+            except OSError:  # it has ended, or is a zombie
+                continue
+        return sorted(found)
 
     def shell(self, text: str, *, outside: bool = False, timeout: float = 20) -> str:
         """Run a line of sh on the host, or outside; return what it writes, to both streams."""
-        where = self.inside(self.outside if outside else "")
+        where = self.inside(self.outside if outside else 0)
         done = subprocess.run(
             [*where, "sh", "-c", text], text=True, check=False, timeout=timeout,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -74,33 +111,16 @@ class Host(Program):
             "routes": self.shell("ip route; ip -6 route | grep -v fe80"),
             "sysctls": self.shell("sysctl net.ipv4.conf.all net.ipv4.conf.e0 net.ipv6.conf.all"),
             "leases": sorted(path.name for path in leases),
-            "processes": self.shell(
-                f"ip netns pids {self.name} | xargs -r ps -o comm= -p | grep minirun"
-            ),
+            "processes": [name for name in self.processes() if name.startswith("minirun")],
         }
 
 
 @contextmanager
-def host(path: str, folder: Path, name: str) -> Iterator[Host]:
-    """Make a host and the one outside; remove both afterwards. `name`: of its namespace."""
-    made = Host(path, folder, name)
-    try:
-        for each in (name, made.outside):
-            ip("netns", "add", each)
-            ip("-n", each, "link", "set", "lo", "up")
-        ip("link", "add", "e0", "netns", name, "type", "veth", "peer", "e0", "netns", made.outside)
-        for each, address, address6 in (
-            (name, HOST, HOST6), (made.outside, OUTSIDE, OUTSIDE6)
-        ):  # fmt: skip
-            ip("-n", each, "address", "add", f"{address}/24", "dev", "e0")
-            ip("-n", each, "address", "add", f"{address6}/64", "dev", "e0", "nodad")
-            ip("-n", each, "link", "set", "e0", "up")
-        ip("-n", name, "route", "add", "default", "via", OUTSIDE)
-        ip("-n", name, "-6", "route", "add", "default", "via", OUTSIDE6)
+def host(path: str, folder: Path) -> Iterator[Host]:
+    """Make a host and the one outside; they end with this."""
+    with namespace() as pid, namespace() as outside:
+        made = Host(path, folder, pid, outside)
+        cable(pid, outside)
         made.shell("sysctl -q net.ipv4.ip_forward=0 net.ipv6.conf.all.forwarding=0")
         yield made
         made.clean()
-    finally:
-        for each in (name, made.outside):
-            if os.path.exists(f"/run/netns/{each}"):
-                ip("netns", "del", each)

@@ -6,7 +6,6 @@ rules there. Only what both have to do alike is asked; walls that docker lacks a
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 
 from engines.clients.engine import IMAGE, Docker
-from net.hosts import HOST, HOST6, OUTSIDE, OUTSIDE6, host, ip
+from net.hosts import HOST, OUTSIDE, cable, host, namespace
 from required import installed
 
 TAKE = (
@@ -35,6 +34,7 @@ SEND = (
     "family = socket.AF_INET6 if ':' in at else socket.AF_INET\n"
     "s = socket.socket(family, socket.SOCK_DGRAM if kind == 'udp' else socket.SOCK_STREAM)\n"
     "s.settimeout(5); data = b'a' * int(size); s.connect((at, int(port)))\n"
+    "s.settimeout(5 if kind == 'udp' else 50)\n"
     "s.sendall(data); kind == 'udp' or s.shutdown(1); back = b''\n"
     "while part := s.recv(1 << 20):\n"
     "    back += part\n"
@@ -110,41 +110,23 @@ def made(
         installed(program)
     if request.param == "minirun":
         folder = tmp_path_factory.mktemp("beside")
-        with host(command, folder, f"mrb{os.getpid()}") as found:
+        with host(command, folder) as found:
             yield Peer(
                 (command, "--root", str(found.root), "--store", str(found.store)), "busybox",
                 found.inside(), found.inside(found.outside),
             )  # fmt: skip
         return
     docker = Docker("runc", command)
-    outside = f"mrb{os.getpid()}-dout"
     try:
-        ip("netns", "add", outside)
-        _cable(docker.cell.pid, outside)
-        yield Peer(
-            docker.client, IMAGE, docker.cell.argv("env"),
-            ["nsenter", f"--net=/run/netns/{outside}"],
-        )  # fmt: skip
-        docker.clean()
+        with namespace() as outside:
+            cable(docker.cell.pid, outside)
+            yield Peer(
+                docker.client, IMAGE, docker.cell.argv("env"),
+                ["nsenter", f"--net=/proc/{outside}/ns/net"],
+            )  # fmt: skip
+            docker.clean()
     finally:
         docker.close()
-        ip("netns", "del", outside)
-
-
-def _cable(pid: int, outside: str) -> None:
-    """Put the network namespace of `pid` on a cable with the one outside, as hosts.py does."""
-    ip("link", "add", "e0", "netns", str(pid), "type", "veth", "peer", "e0", "netns", outside)
-    inside = ["nsenter", f"--net=/proc/{pid}/ns/net"]
-    for where, address, address6 in (
-        (inside, HOST, HOST6), (["nsenter", f"--net=/run/netns/{outside}"], OUTSIDE, OUTSIDE6)
-    ):  # fmt: skip
-        for words in (
-            ("link", "set", "lo", "up"), ("address", "add", f"{address}/24", "dev", "e0"),
-            ("address", "add", f"{address6}/64", "dev", "e0", "nodad"),
-            ("link", "set", "e0", "up"),
-        ):  # fmt: skip
-            subprocess.run([*where, "ip", *words], check=True)
-    subprocess.run([*inside, "ip", "route", "add", "default", "via", OUTSIDE], check=True)
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_the_process_that_holds_the_ports(network_host: Host) -> None:
     """It runs as the user nobody, has no capability and only its sockets, and ends with init."""
     host = network_host
     serve(host, "-p", "8080:80", "-p", "5300:53/udp")
-    pids = host.shell(f"ip netns pids {host.name} | xargs ps -o pid=,comm= -p | grep minirun:ports")
+    pids = host.shell("pgrep -l -x minirun:ports --ns $$ --nslist net")
     pid = int(pids.split()[0])
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         rows = {line.partition(":")[0]: line.partition(":")[2].strip() for line in file}

@@ -40,7 +40,7 @@ def program(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def network_host(command: str, tmp_path: Path) -> Iterator[Host]:
-    with host(command, tmp_path, f"mru{os.getpid()}") as made:
+    with host(command, tmp_path) as made:
         yield made
 
 
@@ -54,7 +54,7 @@ def guest(user: User, network_host: Host, tmp_path: Path) -> Iterator[User]:
     tun.chmod(0o666)
     del user.env["MINIRUN_NETWORK"]
     user.before = (
-        "nsenter", f"--net=/run/netns/{network_host.name}", "unshare", "-m",
+        "nsenter", f"--net=/proc/{network_host.pid}/ns/net", "unshare", "-m",
         "sh", "-c", _TUN, str(tun),
     )  # fmt: skip
     yield user
@@ -72,9 +72,7 @@ def started(guest: User, *flags: str, name: str = "web", command: str = SERVER) 
 
 def helpers(network_host: Host) -> list[str]:
     """Return the processes of pasta and slirp4netns on the host: it is this test's own."""
-    pids = f"ip netns pids {network_host.name} | xargs -r ps -o stat=,comm= -p"
-    found = [line.split() for line in network_host.shell(pids).splitlines()]
-    return [name for state, name in found if name.startswith(_NAMES) and state[0] != "Z"]
+    return [name for name in network_host.processes() if name.startswith(_NAMES)]
 
 
 def _reach_the_outside(host: Host, pid: int, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ def machine(command: str, base_store: Path, tmp_path: Path) -> Iterator[Host]:
     """A host of its own, with a store of its own; what is left of networks fails the test."""
     for program in ("ip", "nft"):
         installed(program)
-    with host(command, tmp_path, f"mrbuild-{os.getpid()}") as made:
+    with host(command, tmp_path) as made:
         for each in ("images", "layers", "blobs"):
             (made.store / each).unlink()
         subprocess.run(["cp", "-a", f"{base_store}/.", str(made.store)], check=True)
