@@ -238,3 +238,23 @@ def test_a_port_that_is_taken(peer: Peer) -> None:
         done = peer.full("run", "-p", "8080:80", peer.image, "true")
     assert done.returncode == 125
     assert "address already in use" in done.stderr
+
+
+def test_mtu(peer: Peer) -> None:
+    peer("network", "create", "--opt", "com.docker.network.driver.mtu=1400", "one")
+    inside = peer.start("web", "--network", "one")
+    link = subprocess.check_output([*inside, "ip", "link", "show", "eth0"], text=True)
+    assert " mtu 1400 " in link
+    with serving(peer.outside, 6000):
+        assert reaches(inside, OUTSIDE, 6000, size=1 << 20)
+
+
+def test_neighbours_by_ipv6(peer: Peer) -> None:
+    peer("network", "create", "--ipv6", "--subnet", "fd00:99::/64", "one")
+    web = peer.start("web", "--network", "one")
+    guest = peer.start("guest", "--network", "one")
+    words = [*web, "ip", "-6", "-o", "address", "show", "dev", "eth0", "scope", "global"]
+    address = subprocess.check_output(words, text=True).split()[3].partition("/")[0]
+    assert address.startswith("fd00:99::")
+    with serving(web, 80, at="::"):
+        assert reaches(guest, address, 80)
