@@ -146,7 +146,7 @@ def main_create(args: list[str], settings: Settings) -> int:
     if not network.is_name(name):
         raise UsageError(f"invalid network name {name!r}", "letters, digits, '_', '.', '-'")
     if name in (*network.RESERVED, network.DEFAULT):
-        text = f"the name {name} means a network that there is always"
+        text = f"the name {name} has a meaning of its own with --network"
         raise UsageError(text, "another name")
     _need_root()
     subnet4, subnet6 = _by_version(flags.subnet, "--subnet")

@@ -41,7 +41,8 @@ def add(
     words = words or [_DEFAULT]
     if not container_id:
         return run._replace(host_network=words == ["host"])
-    if len(words) > 1 and (only := [w for w in words if w in ("none", "host") or ":" in w]):
+    alone = ("none", "host", *userspace.PROGRAMS)
+    if len(words) > 1 and (only := [w for w in words if w in alone or ":" in w]):
         raise UsageError(f"--network {only[0]} is the only network of a container")
     kind, _, rest = words[0].partition(":")
     if words[0] in ("none", "host") or kind == "container":
@@ -80,8 +81,6 @@ def _by_program(run: RunOptions, flags: ConfigFlags, words: list[str]) -> RunOpt
     name = words[0] if words else found.rpartition("/")[2]
     if not unprivileged():
         raise UsageError(f"--network {name} is for users without root", "--network bridge")
-    if len(words) > 1:
-        raise UsageError(f"--network {name} is the only network of a container")
     if not found:
         raise MinirunError(f"--network {name}: the program is not installed", userspace.HINT)
     if given := sorted(flags.given & _ADDRESS_FLAGS):
