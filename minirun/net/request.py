@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from minirun.core.keeping.container_record import ProcessIdentity
 
 
+USERSPACE = ("pasta", "slirp4netns")
+"""Programs of users without root, as --network names them; the first installed is the default."""
+
+
 class Attachment(Record):
     """One network that the container is to be on."""
 

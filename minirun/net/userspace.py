@@ -26,6 +26,7 @@ from minirun.core.kernel import namespaces, process
 from minirun.core.lazy import lazy
 from minirun.net.network import NetworkError
 from minirun.net.nft import FOLDERS
+from minirun.net.request import USERSPACE
 
 with lazy:
     from minirun.net import ports
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from minirun.net.ports import Port
     from minirun.net.request import NetworkRequest
 
-PROGRAMS = ("pasta", "slirp4netns")
-"""Names of --network; the first one that is installed is the default."""
 HINT = "apt install passt"
 NEITHER = "neither pasta nor slirp4netns is installed (apt install passt)"
 _PID_FILE, _SOCKET = "pasta.pid", "slirp4netns.sock"
@@ -52,7 +51,7 @@ _MTU = "65520"
 
 def find(name: str = "") -> str:
     """Return the path of a program, or of the first one installed; empty if there is none."""
-    names = (name,) if name else PROGRAMS
+    names = (name,) if name else USERSPACE
     found = (f"{folder}/{each}" for each in names for folder in FOLDERS)
     return next((path for path in found if os.access(path, os.X_OK)), "")
 
@@ -65,7 +64,7 @@ def attach(container: Container, asked: NetworkRequest, pid: int) -> NetworkRequ
     program = find(asked.program)
     name = program.rpartition("/")[2]
     if not program:
-        raise NetworkError(f"the program {asked.program or PROGRAMS[0]} is not installed", HINT)
+        raise NetworkError(f"the program {asked.program or USERSPACE[0]} is not installed", HINT)
     rows = [ports.Port(*row) for row in asked.ports]
     numbers = _free(rows)
     rows = [row._replace(first=n, last=n) for row, n in zip(rows, numbers, strict=True)]
@@ -88,7 +87,7 @@ def attach(container: Container, asked: NetworkRequest, pid: int) -> NetworkRequ
 def plan(asked: NetworkRequest, pid: int) -> list[str]:
     """Return the command line that :func:`attach` would execute, and a line for each port."""
     rows = [ports.Port(*row) for row in asked.ports]
-    if asked.program == PROGRAMS[0]:
+    if asked.program == USERSPACE[0]:
         return [" ".join([asked.program, *_pasta_words(rows, pid)])]
     calls = [jsonlite.dumps(_forwarding(row)) for row in rows]
     return [" ".join([asked.program, *_slirp4netns_words(pid)]), *calls]

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from typing import Protocol
 
 from conftest import wait_until
@@ -24,6 +25,14 @@ class Terminal:
         argv = [*self.tmux, "capture-pane", "-p"]
         done = subprocess.run(argv, check=True, capture_output=True, text=True)
         return [line.rstrip() for line in done.stdout.splitlines()]
+
+    def at_rest(self) -> list[str]:
+        """The same, once two looks in turn are alike: tmux may draw a screen in several parts."""
+        before, now = [""], self.visible()
+        while now != before:
+            time.sleep(0.2)
+            before, now = now, self.visible()
+        return now
 
     def screen(self) -> str:
         """All that was ever shown."""

@@ -9,7 +9,7 @@ from minirun.core.keeping import places, state
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
-from minirun.net.request import Attachment, NetworkRequest
+from minirun.net.request import USERSPACE, Attachment, NetworkRequest
 
 with lazy:
     from minirun.engines import roots
@@ -41,7 +41,7 @@ def add(
     words = words or [_DEFAULT]
     if not container_id:
         return run._replace(host_network=words == ["host"])
-    alone = ("none", "host", *userspace.PROGRAMS)
+    alone = ("none", "host", *USERSPACE)
     if len(words) > 1 and (only := [w for w in words if w in alone or ":" in w]):
         raise UsageError(f"--network {only[0]} is the only network of a container")
     kind, _, rest = words[0].partition(":")
@@ -53,9 +53,7 @@ def add(
         return _of_container(run, rest, settings)
     if words[0] == "none":
         return _with_names(run, flags, NetworkRequest("none"))
-    if words[0] in userspace.PROGRAMS or (
-        is_default and not attach.owns_network() and userspace.find()
-    ):
+    if words[0] in USERSPACE or (is_default and not attach.owns_network() and userspace.find()):
         return _by_program(run, flags, [] if is_default else words)
     reason = attach.why_no_bridge()
     if is_default and reason:

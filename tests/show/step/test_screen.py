@@ -37,8 +37,7 @@ def _until(screen: Terminal, *parts: str) -> list[str]:
         return all(part in shown for part in parts)
 
     wait_until(there, 20)
-    time.sleep(0.1)  # all of it
-    return screen.visible()
+    return screen.at_rest()
 
 
 def _place(at: str) -> str:
