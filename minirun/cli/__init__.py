@@ -40,6 +40,8 @@ MODULES = {
     "minirun.cli.docker.run": "run",
     "minirun.cli.docker.exec": "exec",
     "minirun.cli.docker.containers": "ps logs events",
+    "minirun.cli.docker.start": "restart",
+    "minirun.cli.docker.attach": "attach",
     "minirun.cli.docker.stop": "stop rm",
     "minirun.cli.docker.network": "network port",
     "minirun.cli.runc.create": "create",

@@ -12,6 +12,10 @@ from __future__ import annotations
 from minirun.core.errors import UsageError
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import say
+from minirun.core.lazy import lazy
+
+with lazy:
+    import difflib  # for a flag that there is not
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +32,15 @@ class Flag(Record):
     default: str = ""
     optional: str = ""
     """The value that the flag has without one; with it, a value needs the `=`."""
+    value: str = ""
+    """What --help has for its value: SIZE."""
+    text: str = ""
+    """What --help says of it; empty: help.toml does."""
+    read: str = ""
+    """The function of minirun.cli.docker.properties that reads the value; empty: the command does.
+    """
+    path: str = ""
+    """The property of config.json that the value is for: linux.resources.memory.limit."""
 
     @property
     def many(self) -> bool:
@@ -43,6 +56,11 @@ class Flag(Record):
 def flag(*names: str, default: str = "", optional: str = "") -> Any:
     """Declare a flag that has further names, such as -q, or a default."""
     return Flag(names, "str", default, optional)
+
+
+def name_of(key: str) -> str:
+    """Return the flag of an attribute: --cap-add of cap_add, --from of from_."""
+    return "--" + key.rstrip("_").replace("__", ".").replace("_", "-")
 
 
 _PLAIN = Flag()
@@ -74,6 +92,10 @@ class Flags:
     """The exit status of a flag that there is not, or of a wrong value: docker's; runc's is 1."""
     once = ("gpus",)
     """Flags of which a line says that the last one counts. It does so of all, as with docker."""
+    left_out = dict[str, str]()
+    """Flags that another program has of this command, and this one has not: why, and what to do."""
+    rows = dict[str, Flag]()
+    """Flags that are declared by a table instead, by attribute."""
     help: bool = flag("-h")
 
     def __init__(self, argv: list[str], command: str = "") -> None:
@@ -100,10 +122,10 @@ class Flags:
         for base in cls.__mro__[:-1]:
             for key, kind in base.__annotations__.items():
                 if key not in found:
-                    more, _, default, optional = vars(base).get(key, _PLAIN)
-                    name = key.rstrip("_").replace("__", ".").replace("_", "-")
+                    one = vars(base).get(key, _PLAIN)
                     kind = kind if isinstance(kind, str) else kind.__name__
-                    found[key] = Flag((f"--{name}", *more), kind, default, optional)
+                    found[key] = one._replace(names=(name_of(key), *one.names), kind=kind)
+            found.update(vars(base).get("rows", {}))
         return found
 
     def _read(self, rest: list[str]) -> None:
@@ -138,7 +160,11 @@ class Flags:
 
     def _take(self, name: str, value: str | None, rest: list[str]) -> None:
         hint = f"see 'minirun {self.command} --help'".replace("  ", " ")
+        if name in self.left_out:
+            raise UsageError(f"{name} is left out", self.left_out[name], self.wrong)
         if name not in self._by_name:
+            near = difflib.get_close_matches(name, self._by_name, n=1) if len(name) > 2 else []
+            hint = f"did you mean {near[0]}? {hint}" if near else hint
             raise UsageError(f"unknown flag: {name}", hint, self.wrong)
         key, one = self._by_name[name]
         repeated = key in self.given and key in self.once
@@ -163,6 +189,10 @@ class Flags:
             getattr(self, key).append(value)
         else:
             setattr(self, key, value)
+
+    def value(self, key: str) -> Any:
+        """Return the value of a flag that a table declares."""
+        return getattr(self, key)
 
     def check(self, key: str, *words: str) -> None:
         """Raise UsageError if the flag's value is none of `words`."""

@@ -74,6 +74,8 @@ def _table(title: str, rows: dict[str, str]) -> str:
 
 def _row(flags: type[Flags], key: str, one: Flag) -> tuple[str, str]:
     """Return a flag as the command line has it, and what it does."""
+    if one.text:
+        return f"{', '.join(sorted(one.names, key=len))} {one.value}".strip(), one.text
     said = next(
         texts[key]
         for base in flags.__mro__

@@ -1,4 +1,4 @@
-"""From a flag's words to its value: sizes, times, variables, devices, limits.
+"""From a flag's words to its value: sizes, times, variables, labels.
 
 All raise UsageError, which names the flag and how it is to be written.
 """
@@ -6,7 +6,6 @@ All raise UsageError, which names the flag and how it is to be written.
 from __future__ import annotations
 
 import os
-import stat
 
 from minirun.core.config import ANNOTATION, LOG
 from minirun.core.errors import UsageError
@@ -14,8 +13,6 @@ from minirun.running.output import OutputLimits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from minirun.cli.docker.run_flags import ConfigFlags
     from minirun.image.store import Image
     from minirun.oci.run_config import RunOptions
@@ -23,31 +20,33 @@ if TYPE_CHECKING:
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 _ID_MAX = 1 << 32
-_ULIMITS = (
-    "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc",
-    "rss", "rtprio", "rttime", "sigpending", "stack",
-)  # fmt: skip
-_UNLIMITED = (1 << 64) - 1
 
 
 def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
-    """Return RunOptions with the flags of this module applied."""
+    """Return the options with variables, id maps, annotations and labels."""
     annotations = tuple(_annotation(text) for text in flags.annotation)
     for key, _ in annotations:
         if key.startswith(ANNOTATION) and key != LOG:
             hint = "a flag of run says it, such as --gpu-driver"
             raise UsageError(f"--annotation {key}: minirun obeys none of its own but {LOG}", hint)
     return run._replace(
-        env=(*run.env, *variables([*_env_files(flags.env_file), *flags.env])),
-        memory=size(flags.memory) if flags.memory else 0,
-        cpus=_cpus(flags.cpus) if flags.cpus else 0.0,
-        pids_limit=_pids_limit(flags.pids_limit) if flags.pids_limit else run.pids_limit,
-        rlimits=tuple(dict(map(_ulimit, flags.ulimit)).values()),
-        devices=tuple(_device(text) for text in flags.device if text not in flags.cdi_devices),
+        env=(*run.env, *variables([*_lines("--env-file", flags.env_file), *flags.env])),
         uid_maps=tuple(_id_map(text, "--uidmap") for text in flags.uidmap),
         gid_maps=tuple(_id_map(text, "--gidmap") for text in flags.gidmap),
         annotations=annotations,
+        labels=run.labels | labels(flags.label, flags.label_file),
     )
+
+
+def labels(texts: list[str], files: list[str]) -> dict[str, str]:
+    """Return what --label and --label-file say: NAME=VALUE, or NAME. Raises UsageError."""
+    found = {}
+    for text in [*_lines("--label-file", files), *texts]:
+        name, _, value = text.partition("=")
+        if not name:
+            raise UsageError(f"invalid --label {text!r}", "--label NAME=VALUE")
+        found[name] = value
+    return found
 
 
 def size(text: str) -> int:
@@ -79,8 +78,8 @@ def variables(texts: list[str]) -> list[str]:
     return env
 
 
-def _env_files(paths: list[str]) -> list[str]:
-    """Return the lines of --env-file, as -e takes them. A line that begins with # is a comment.
+def _lines(flag: str, paths: list[str]) -> list[str]:
+    """Return the lines of --env-file or --label-file. A line that begins with # is a comment.
 
     As with docker a value is all behind the =, quotes and spaces too. Raises UsageError.
     """
@@ -91,16 +90,17 @@ def _env_files(paths: list[str]) -> list[str]:
                 text = file.read().removeprefix(b"\xef\xbb\xbf").decode()
         except OSError as error:
             what = os.strerror(error.errno or 0).lower()
-            raise UsageError(f"--env-file {path}: {what}") from None
+            raise UsageError(f"{flag} {path}: {what}") from None
         except UnicodeDecodeError:
-            raise UsageError(f"--env-file {path}: it is not UTF-8") from None
+            raise UsageError(f"{flag} {path}: it is not UTF-8") from None
         for number, line in enumerate(text.split("\n"), 1):
             line = line.removesuffix("\r").lstrip(" \t")
             name = line.partition("=")[0]
             if not line or line.startswith("#"):
                 continue
             if not name or " " in name or "\t" in name or "\0" in line:
-                text = f"--env-file {path}: line {number}: no name of a variable: {name!r}"
+                kind = "variable" if flag == "--env-file" else "label"
+                text = f"{flag} {path}: line {number}: no name of a {kind}: {name!r}"
                 raise UsageError(text, "NAME=VALUE, NAME, or # and a comment")
             found.append(line)
     return found
@@ -143,64 +143,6 @@ def _log_size(text: str) -> int:
     if not bytes_:
         raise UsageError(f"--log-opt max-size={text}: is no size", "10m, or -1 for no limit")
     return bytes_
-
-
-def _cpus(text: str) -> float:
-    """Return a number of CPUs."""
-    plain = text.replace(".", "", 1)
-    if not (plain.isascii() and plain.isdigit()) or not 0.01 <= float(text) <= 4096:
-        raise UsageError(f"invalid --cpus {text!r}", "a number of CPUs from 0.01 up, such as 1.5")
-    return float(text)
-
-
-def _pids_limit(text: str) -> int:
-    """Return the limit of processes, 0 for none. Raises UsageError."""
-    if text == "-1":
-        return 0
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise UsageError(f"invalid --pids-limit {text!r}", "a whole number")
-    return int(text)
-
-
-def _device(text: str) -> dict[str, Any]:
-    """Return a row of linux.devices, with the access that the cgroup rule gives."""
-    parts = text.split(":")
-    source = parts[0]
-    path = parts[1] if len(parts) > 1 and parts[1].startswith("/") else source
-    access = parts[-1] if len(parts) > 1 and not parts[-1].startswith("/") else "rwm"
-    if len(parts) > 3 or not access or set(access) - set("rwm"):
-        raise UsageError(f"invalid device {text!r}", "--device /dev/x[:/dev/y[:rwm]]")
-    try:
-        info = os.stat(source)
-    except OSError as error:
-        what = os.strerror(error.errno or 0).lower()
-        raise UsageError(f'error gathering device information: "{source}": {what}') from None
-    kind = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}.get(stat.S_IFMT(info.st_mode))
-    if kind is None:
-        raise UsageError(f"{source} is not a device node")
-    return {
-        "type": kind, "path": path,
-        "major": os.major(info.st_rdev), "minor": os.minor(info.st_rdev),
-        "fileMode": stat.S_IMODE(info.st_mode), "uid": info.st_uid, "gid": info.st_gid,
-        "access": access,
-    }  # fmt: skip
-
-
-def _ulimit(text: str) -> tuple[str, dict[str, Any]]:
-    """Return the name of a limit, and a row of process.rlimits. -1 is no limit."""
-    name, _, value = text.partition("=")
-    words = value.split(":")
-    if name not in _ULIMITS:
-        raise UsageError(f"invalid ulimit type: {name!r}", ", ".join(_ULIMITS))
-    plain = [word if word != "-1" else str(_UNLIMITED) for word in words]
-    if len(words) > 2 or not all(w.isascii() and w.isdigit() and len(w) < 21 for w in plain):
-        raise UsageError(f"invalid ulimit {text!r}", "NAME=SOFT[:HARD], such as nofile=1024:2048")
-    soft, hard = int(plain[0]), int(plain[-1])
-    if max(soft, hard) > _UNLIMITED:
-        raise UsageError(f"invalid ulimit {text!r}: a limit is at most {_UNLIMITED}")
-    if soft > hard:
-        raise UsageError(f"invalid ulimit {text!r}: the soft limit is above the hard limit")
-    return name, {"type": f"RLIMIT_{name.upper()}", "soft": soft, "hard": hard}
 
 
 def _id_map(text: str, flag: str) -> tuple[int, int, int]:

@@ -52,6 +52,8 @@ class Container:
         self.gates: Gates | None = None
         self.console = Console()
         self.preserve_fds = 0
+        self.keeps_files = False
+        """Its files stay when it is ended: it is started again, or its supervisor died."""
         self.extras: dict[str, Extra] = {}
         """What it needs beyond the core, by name; minirun.core.extras makes them."""
 

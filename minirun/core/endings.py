@@ -15,7 +15,7 @@ from minirun.core import events, handshake, rings
 from minirun.core.container import Container
 from minirun.core.errors import SIGNALLED, CommandError, MinirunError, StateError
 from minirun.core.handshake import Channel
-from minirun.core.keeping import directories, state
+from minirun.core.keeping import directories, places, state
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from minirun.core.keeping.container_record import ContainerRecord, ProcessIdentity
 
-SIGKILL = 9
+SIGKILL, SIGTERM = 9, 15
 PATIENCE = 10.0
 """Seconds that a killed process gets to disappear before its cgroup is removed."""
 UNNOTED_ENDS = 2.0
@@ -103,8 +103,45 @@ def kill(record: ContainerRecord, number: int) -> None:
         os.close(pidfd)
 
 
+def halt(container: Container) -> None:
+    """Have a container's supervisor start it no more, and take its newest record.
+
+    A supervisor that waits before the next start is woken by SIGTERM. Raises StateError, OSError.
+    """
+    path = f"{container.directory}/{places.HALTED}"
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    container.record = state.load(container.settings.root, container.id)
+    supervisor = container.record.supervisor
+    waits = container.record.status == state.STOPPED and supervisor["pid"] != os.getpid()
+    if waits and state.is_alive(supervisor):
+        os.kill(supervisor["pid"], SIGTERM)
+
+
+def unhalt(container: Container) -> None:
+    """Let the container be started again. Raises OSError."""
+    try:
+        os.unlink(f"{container.directory}/{places.HALTED}")
+    except FileNotFoundError:
+        pass
+
+
+def is_halted(container: Container) -> bool:
+    """Return True if it is to be started no more; so it is with one that is being removed."""
+    return not os.path.exists(f"{container.directory}/{places.STATE}") or os.path.exists(
+        f"{container.directory}/{places.HALTED}"
+    )
+
+
 def destroy(container: Container) -> None:
-    """Remove all of a container, whatever its state. Idempotent. Raises OSError, StateError."""
+    """Remove all of a container, whatever its state. Idempotent. Raises OSError, StateError.
+
+    Of one that keeps its files only these are left, with its record.
+    """
+    if container.record.restart and not container.keeps_files:
+        try:
+            halt(container)
+        except (FileNotFoundError, StateError):
+            pass  # it was never whole, or another command has removed it
     if not events.log_fds():
         try:
             container.open_log()  # `delete` and `gc` go on with the container's log
@@ -125,6 +162,8 @@ def destroy(container: Container) -> None:
     leave_networks(container)
     _poststop(container)
     events.close_log()
+    if container.keeps_files:
+        return
     rings.function("keep_log")(container.settings.root, container.id)
     directories.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
 
@@ -153,6 +192,13 @@ def _empty(container: Container, fd: int) -> None:
         if not container.unprivileged or not container.config.new_namespace("user"):
             raise
         rings.function("empty_directory")(container, fd)
+
+
+def save_end(container: Container, status: int) -> None:
+    """Record that a container has ended, with this exit status. Raises OSError."""
+    ended = state.timestamp()
+    record = container.record._replace(status=state.STOPPED, exit_status=status, finished=ended)
+    container.save(record)
 
 
 def clear_cgroup(container: Container) -> None:

@@ -25,6 +25,11 @@ def datagram() -> _socket.socket:
     return _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM | _socket.SOCK_CLOEXEC)
 
 
+def packets() -> _socket.socket:
+    """Return a new socket that keeps messages apart (close-on-exec). Raises OSError."""
+    return _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET | _socket.SOCK_CLOEXEC)
+
+
 def connect(socket: _socket.socket, path: str) -> None:
     """Connect to the socket at `path`, which may be longer than sun_path (108 bytes, unix(7)).
 

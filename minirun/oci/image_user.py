@@ -7,7 +7,7 @@ import os
 import stat
 
 from minirun.core.rootfs.inroot import MOST_LINKS, Root
-from minirun.oci.user import User, resolve_user
+from minirun.oci.user import User, group_ids, resolve_user
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ def in_layers(spec: str, layers: Sequence[str]) -> User:
     if not spec or spec in ("0", "0:0", "root"):
         return User(0, 0, (), "/root", "root")
     return resolve_user(_LayerFiles(layers), spec)
+
+
+def groups_in_layers(names: list[str], layers: Sequence[str]) -> tuple[int, ...]:
+    """Return the ids of groups of such an image. Raises MinirunError, OSError."""
+    return group_ids(_LayerFiles(layers), names)
 
 
 class _LayerFiles:

@@ -49,17 +49,17 @@ class RunOptions(Record):
     user: tuple[int, int, tuple[int, ...]] = (0, 0, ())
     terminal: bool = False
     hostname: str = ""
-    memory: int = 0
-    cpus: float = 0.0
+    properties: tuple[tuple[str, Any], ...] = ()
+    """Properties of config.json that flags are for: path and value, as `put` takes them."""
     pids_limit: int = 0
-    """0: none."""
+    """The default; 0: none."""
     readonly: bool = False
     cap_add: tuple[str, ...] = ()
     cap_drop: tuple[str, ...] = ()
     mounts: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     """Source, destination and options of each; the source "" is a new tmpfs."""
-    rlimits: tuple[dict[str, Any], ...] = ()
-    devices: tuple[dict[str, Any], ...] = ()
+    privileged: bool = False
+    """All capabilities and devices, and nothing hidden or read-only: docker's --privileged."""
     seccomp: str = seccomp_file.NAME
     """The profile of system calls: minirun's own, a file's path, or "" for none."""
     no_new_privileges: bool = False
@@ -72,8 +72,9 @@ class RunOptions(Record):
     network_path: str = ""
     """Another container's network namespace, as a path."""
     domainname: str = ""
-    host_ipc: bool = False
-    """The host's IPC namespace and /dev/shm, as docker's --ipc=host: what MPS needs."""
+    ipc: str = "private"
+    """private; host: its namespace and /dev/shm, which MPS needs; none: without /dev/shm."""
+    cgroup_parent: str = ""
     uid_maps: tuple[tuple[int, int, int], ...] = ()
     gid_maps: tuple[tuple[int, int, int], ...] = ()
     gpu_env: tuple[str, ...] = ()
@@ -85,6 +86,8 @@ class RunOptions(Record):
     choices: Choices = Choices()
     """What does not become part of config.json: see minirun.core.keeping.choices."""
     annotations: tuple[tuple[str, str], ...] = ()
+    labels: dict[str, str] = {}
+    """Of the container's record; the image's are among them."""
     declared: dict[str, Any] = {}
     """What the image declares that no stage needs: minirun.image.store.DECLARED."""
     warnings: tuple[str, ...] = ()
@@ -121,14 +124,54 @@ def config(container_id: str, run: RunOptions) -> dict[str, Any]:
         "annotations": dict(run.annotations),
         "linux": _linux(run, linux),
     }
+    for path, value in run.properties:
+        document = put(document, path.split("."), value)
+    if "uts" not in (row["type"] for row in document["linux"]["namespaces"]):
+        document.pop("hostname")
+    if run.cgroup_parent:
+        document["linux"]["cgroupsPath"] = _below(run.cgroup_parent, container_id)
     if run.cdi:
         run.cdi.put_into(document, run.choices.layers)
     return document
 
 
+def put(value: Any, names: list[str], new: Any) -> Any:
+    """Return part of a config.json with `new` at the path `names`; None takes away what is there.
+
+    A name such as type=pid is that of the members of a list that have this type. An object is
+    merged into an object, and a list into a list, where NAME=… takes the place of another NAME=….
+    """
+    if not names:
+        return _merged(value, new)
+    name, *rest = names
+    if isinstance(value, list):
+        key, _, word = name.partition("=")
+        rows = [put(row, rest, new) if row.get(key) == word else row for row in value]
+        return [row for row in rows if row is not None]
+    changed = {**(value or {}), name: put((value or {}).get(name), rest, new)}
+    return {key: member for key, member in changed.items() if member is not None}
+
+
+def _merged(old: Any, new: Any) -> Any:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old | {key: _merged(old.get(key), member) for key, member in new.items()}
+    if isinstance(old, list) and isinstance(new, list):
+        set_now = {one.partition("=")[0] for one in new if isinstance(one, str)}
+        kept = [o for o in old if not isinstance(o, str) or o.partition("=")[0] not in set_now]
+        return [*kept, *new]
+    return new
+
+
+def _below(parent: str, container_id: str) -> str:
+    """Return linux.cgroupsPath of a cgroup in a parent; a slice is systemd's."""
+    if parent.endswith(".slice"):
+        return f"{parent}:minirun:{container_id}"
+    return f"/{parent.strip('/')}/{container_id}"
+
+
 def _process(run: RunOptions, env: list[str]) -> dict[str, Any]:
     uid, gid, groups = run.user
-    caps = capabilities(run.cap_add, run.cap_drop)
+    caps = _held(run)
     held = {"bounding": caps, "effective": caps, "permitted": caps}
     return {
         "terminal": run.terminal,
@@ -139,8 +182,12 @@ def _process(run: RunOptions, env: list[str]) -> dict[str, Any]:
         "capabilities": held,
         "noNewPrivileges": run.no_new_privileges,
         **({"apparmorProfile": run.apparmor} if run.apparmor else {}),
-        **({"rlimits": list(run.rlimits)} if run.rlimits else {}),
     }
+
+
+def _held(run: RunOptions) -> list[str]:
+    """Return its capabilities; --privileged has all, whatever --cap-drop says, as with docker."""
+    return list(NUMBERS) if run.privileged else capabilities(run.cap_add, run.cap_drop)
 
 
 def capabilities(add: tuple[str, ...], drop: tuple[str, ...]) -> list[str]:
@@ -164,7 +211,12 @@ def capabilities(add: tuple[str, ...], drop: tuple[str, ...]) -> list[str]:
 
 
 def _mounts(run: RunOptions, mounts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    if run.host_ipc:
+    if run.privileged:
+        open_ones = ("/sys", "/sys/fs/cgroup")
+        mounts = [_writable(row) if row["destination"] in open_ones else row for row in mounts]
+    if run.ipc == "none":
+        mounts = [row for row in mounts if row["destination"] != "/dev/shm"]
+    elif run.ipc == "host":
         mounts = [row for row in mounts if row["destination"] not in IPC_MOUNTS]
         for path in filter(os.path.isdir, IPC_MOUNTS):
             _bind(mounts, path, path, ("nosuid", "nodev", "noexec"))
@@ -185,6 +237,10 @@ def _mounts(run: RunOptions, mounts: list[dict[str, Any]]) -> list[dict[str, Any
     return mounts
 
 
+def _writable(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"options": [option for option in row["options"] if option != "ro"]}
+
+
 def _bind(
     mounts: list[dict[str, Any]], source: str, destination: str, options: tuple[str, ...]
 ) -> None:
@@ -194,7 +250,7 @@ def _bind(
 
 def _linux(run: RunOptions, example: dict[str, Any]) -> dict[str, Any]:
     shared = {"network"} if run.host_network else set()
-    shared |= {"ipc"} if run.host_ipc else set()
+    shared |= {"ipc"} if run.ipc == "host" else set()
     linux: dict[str, Any] = {
         "namespaces": [row for row in example["namespaces"] if row["type"] not in shared],
         "resources": _resources(run),
@@ -202,10 +258,7 @@ def _linux(run: RunOptions, example: dict[str, Any]) -> dict[str, Any]:
         "readonlyPaths": [] if run.unmasked else example["readonlyPaths"],
     }
     if run.seccomp:
-        held = capabilities(run.cap_add, run.cap_drop)
-        linux["seccomp"] = seccomp_file.load(run.seccomp, held)
-    if run.devices:
-        linux["devices"] = list(run.devices)
+        linux["seccomp"] = seccomp_file.load(run.seccomp, _held(run))
     if run.network_path:
         row = next(row for row in linux["namespaces"] if row["type"] == "network")
         row["path"] = run.network_path
@@ -233,16 +286,14 @@ def revealing(cpus: str = CPUS) -> list[str]:
 
 
 def _resources(run: RunOptions) -> dict[str, Any]:
-    resources: dict[str, Any] = {"devices": [{"allow": False, "access": "rwm"}]}
+    if run.privileged:
+        resources: dict[str, Any] = {"devices": [{"allow": True, "access": "rwm"}]}
+    else:
+        resources = {"devices": [{"allow": False, "access": "rwm"}]}
     rows = [(r.kind, r.major, r.minor, r.access) for r in DEFAULT]
-    rows += [(d["type"], d["major"], d["minor"], d["access"]) for d in run.devices]
-    for kind, major, minor, access in rows:
+    for kind, major, minor, access in () if run.privileged else rows:
         rule = {"allow": True, "type": kind, "major": major, "minor": minor, "access": access}
         resources["devices"].append({k: v for k, v in rule.items() if v is not None})
-    if run.memory:
-        resources["memory"] = {"limit": run.memory}
-    if run.cpus:
-        resources["cpu"] = {"period": 100_000, "quota": round(run.cpus * 100_000)}
     if run.pids_limit:
         resources["pids"] = {"limit": run.pids_limit}
     return resources

@@ -109,6 +109,11 @@ def _find_group(root: FileReader, which: str) -> int:
     raise _unknown("group", which, "group")
 
 
+def group_ids(root: FileReader, names: list[str]) -> tuple[int, ...]:
+    """Return the ids of groups, each a number or a name of the image's. Raises MinirunError."""
+    return tuple(_find_group(root, name) for name in names)
+
+
 def _memberships(root: FileReader, name: str) -> tuple[int, ...]:
     """Return the ids of the groups that list `name` as a member, each once."""
     if not name:

@@ -233,9 +233,6 @@ def _end(container: Container, status: int, *, keep: bool) -> None:
     if keep:
         if not container.config.new_namespace("pid"):  # else init's end was that of all
             rings.function("kill_cgroup")(container.cgroup)
-        ended = state.timestamp()
-        container.save(
-            container.record._replace(status=state.STOPPED, exit_status=status, finished=ended)
-        )
+        endings.save_end(container, status)
     else:
         endings.destroy(container)

@@ -1,9 +1,10 @@
 """What killed commands left behind, for `minirun gc`: orphans, and directories without a container.
 
 All that a container has made is named in its state.json, which is written first. What is collected:
-containers whose creation was cut off, and containers whose supervisor died. What `create` made and
-what has simply stopped stays. What has no record of minirun's is named and left. Abandoned are the
-directories that never got a container's name, or have lost it: core/directories.
+containers whose creation was cut off, and those of --rm whose supervisor died. Another one whose
+supervisor died is ended, and keeps its files. What `create` made and what has simply stopped stays.
+What has no record of minirun's is named and left. Abandoned are the directories that never got a
+container's name, or have lost it: core/directories.
 """
 
 from __future__ import annotations
@@ -28,21 +29,33 @@ if TYPE_CHECKING:
     from minirun.core.keeping.container_record import ContainerRecord
 
 
-def collect(settings: Settings, container_id: str, *, dry: bool) -> str:
-    """Remove one container if it is an orphan; return why, or "". Raises MinirunError, OSError."""
+_KILLED = 137
+"""The exit status of a container whose end no supervisor saw: SIGKILL's."""
+
+
+def collect(settings: Settings, container_id: str, *, dry: bool) -> tuple[str, str]:
+    """Remove or stop one container if it is an orphan; return which of the two, and why.
+
+    Both are empty if it is none. Raises MinirunError, OSError.
+    """
     directory = f"{settings.root}/{container_id}"
     if not state.is_id(container_id):
         raise records.ForeignDirectory(directory, "its name is no container's")
     try:
         record = state.load(settings.root, container_id)
         reason = why_orphan(record)
+        keeps_files = record.complete and not record.auto_remove
         if reason and not dry:
-            endings.destroy(lookup.load(settings, container_id))
+            container = lookup.load(settings, container_id)
+            container.keeps_files = keeps_files
+            endings.destroy(container)
+            if keeps_files:
+                endings.save_end(container, _KILLED)
     except StateError:
         if os.path.lexists(directory):
             raise
-        return ""  # another command has just finished it
-    return reason
+        return "", ""  # another command has just finished it
+    return ("stopped" if keeps_files else "removed") if reason else "", reason
 
 
 def why_orphan(record: ContainerRecord) -> str:

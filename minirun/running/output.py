@@ -15,11 +15,14 @@ from minirun.running import pipes
 with lazy:
     import socket
 
-    from minirun.oci.terminal import relay, terminal
-    from minirun.running import output_files  # what --rm has shown is not kept
+    from minirun.oci.terminal import keys, relay, terminal
+    from minirun.running import attached, output_files  # neither for what --rm shows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minirun.running.attached import Attached
     from minirun.running.output_files import OutputLog
 
 
@@ -31,12 +34,20 @@ class OutputLimits(Record):
     max_file: int = 5
 
 
+class Leaving(Record):
+    """How a user leaves a terminal in front, and the container goes on."""
+
+    keys: bytes
+    leave: Callable[[], None]
+    """Goes into the background: minirun.running.background.step_aside."""
+
+
 class Streams:
     """The container's standard streams: a terminal, whose master end is relayed, or pipes.
 
     What pipes bring goes to the caller, and into log.json if a log is kept. None of them is the
-    caller's own (minirun.running.pipes). Without input, stdin is /dev/null; detached without a
-    log, all are.
+    caller's own (minirun.running.pipes). Without input, stdin is /dev/null. Detached, they are
+    read all the same, for the log and for those who attach (minirun.running.attached).
     """
 
     def __init__(
@@ -45,15 +56,20 @@ class Streams:
         interactive: bool,
         detach: bool,
         log: OutputLimits | None = None,
+        leaving: Leaving | None = None,
     ) -> None:
-        """Open them. Raises OSError, and nothing is open then."""
+        """Open them. `leaving`: how a user may leave a terminal in front.
+
+        Raises OSError, and nothing is open then.
+        """
         self.flows: list[tuple[int, int, int, str]] = []
         self.theirs: list[int] = []
-        self.master = -1
+        self.master = self.input = -1
         self.detach = detach
         self.interactive = interactive
         self.directory = container.directory
         self.log = log
+        self.leaving = leaving
         try:
             self._open(terminal=container.config.terminal)
         except OSError:
@@ -63,9 +79,6 @@ class Streams:
     def _open(self, *, terminal: bool) -> None:
         if terminal:
             self._prepare_terminal()
-        elif self.detach and not self.log:
-            null = self._null()
-            self.console = Console(null, null, null)
         else:
             stdin = self._input() if self.interactive else self._null()
             self.console = Console(stdin, self._output("stdout", 1), self._output("stderr", 2))
@@ -77,7 +90,9 @@ class Streams:
 
     def _input(self) -> int:
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
-        if not self.detach:  # with -d it stays open, and nothing is written, as docker has it
+        if self.detach:  # it stays open, as docker has it: `attach` may write
+            self.input = write_fd
+        else:
             self.flows.append((0, write_fd, write_fd, ""))
         self.theirs.append(read_fd)
         os.set_blocking(write_fd, False)
@@ -118,19 +133,37 @@ class Streams:
 
     def relay(self, pid: int, pidfd: int) -> int:
         """Pass everything on until the command ends; return its exit status."""
-        log = self._open_log()
+        log, others = self._open_log(), None
         if self.console.socket >= 0 and not self.detach:
             keep = log.keeper("stdout") if log else None
-            self.relays.relay(self.master, 0 if self.interactive else -1, 1, pidfd, keep)
+            wanted = self.leaving.keys if self.leaving and self.interactive else b""
+            leave = keys.DetachKeys(wanted) if wanted else None
+            stdin = 0 if self.interactive else -1
+            self.detach = self.relays.relay(self.master, stdin, 1, pidfd, keep, leave)
+            if self.leaving and self.detach:
+                self.leaving.leave()
+        if self.console.socket >= 0 and not self.detach:
             os.close(self.master)
         else:
             if self.master >= 0:
                 os.set_blocking(self.master, False)
                 self.flows.append((self.master, -1, self.master, "stdout"))
-            self._copy(pidfd, log)
+            others = self._listen() if self.detach else None
+            self._copy(pidfd, log, others)
         if log:
             log.close()
-        return endings.wait(pidfd, pid)
+        status = endings.wait(pidfd, pid)
+        if others:
+            others.end(status)
+        return status
+
+    def _listen(self) -> Attached | None:
+        """Return what `attach` comes to; None if the directory is full, say."""
+        try:
+            return attached.Attached(self.directory, self.input, self.master)
+        except OSError as error:
+            warn(from_os(error, "nobody can attach to the container").line())
+            return None
 
     def _open_log(self) -> OutputLog | None:
         """Return what keeps the output; None if nothing is to be kept, or can be."""
@@ -142,12 +175,27 @@ class Streams:
             warn(from_os(error, "what the container writes is not kept").line())
             return None
 
-    def _copy(self, pidfd: int, log: OutputLog | None) -> None:
+    def _copy(self, pidfd: int, log: OutputLog | None, others: Attached | None) -> None:
         flows = []
         for source, target, owned, name in self.flows:
             keep = log.keeper(name) if log and name else None
+            if others and name:
+                keep = _both(keep, others, name)
             flows.append(pipes.Flow(source, target, owned, keep))
-        pipes.copy(flows, pidfd)
+        pipes.copy(flows, pidfd, others)
+
+
+def _both(
+    keep: Callable[[bytes], None] | None, others: Attached, name: str
+) -> Callable[[bytes], None]:
+    """Return what gives a chunk to the log, if there is one, and to all who are attached."""
+
+    def act(data: bytes) -> None:
+        if keep:
+            keep(data)
+        others.show(name, data)
+
+    return act
 
 
 def callers_size() -> tuple[int, int]:

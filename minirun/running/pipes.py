@@ -25,6 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from minirun.running.attached import Attached
+
 CHUNK = 65536
 _PIPE_BUF = 4096
 _FIONREAD = 0x541B  # asm-generic/ioctls.h
@@ -121,19 +123,28 @@ class Flow:
             self._write(self.most)
 
 
-def copy(flows: list[Flow], pidfd: int) -> None:
-    """Let everything flow until the process of `pidfd` has ended and its output is passed on."""
+def copy(flows: list[Flow], pidfd: int, attached: Attached | None = None) -> None:
+    """Let everything flow until the process of `pidfd` has ended and its output is passed on.
+
+    Where somebody is attached who does not read, the output waits.
+    """
     while True:
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
-        waiting = {flow.interest()[0]: flow for flow in flows if flow.open}
+        is_held = attached is not None and attached.is_full
+        waiting = {flow.interest()[0]: flow for flow in flows if flow.open and not is_held}
         for flow in waiting.values():
             poll.register(*flow.interest())
+        for fd, events in attached.interests() if attached else ():
+            poll.register(fd, events)
         ready = [fd for fd, _ in poll.poll()]
         if pidfd in ready:
             break
         for fd in ready:
-            waiting[fd].step()
+            if fd in waiting:
+                waiting[fd].step()
+            elif attached:
+                attached.handle(fd)
     for flow in flows:
         if flow.owned == flow.source:  # it comes from the container
             flow.finish()

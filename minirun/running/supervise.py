@@ -10,15 +10,21 @@ import os
 
 from minirun.core import endings, events, lifecycle
 from minirun.core.container import Container
-from minirun.core.errors import from_os
+from minirun.core.errors import MinirunError, from_os
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
+from minirun.core.lazy import lazy
 from minirun.running import handover, output, signals
+
+with lazy:
+    from minirun.running import health, restarts  # few are checked, or start again
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from minirun.core.handshake import Init
 
 
 class SupervisorOptions(Record):
@@ -29,10 +35,16 @@ class SupervisorOptions(Record):
     auto_remove: bool = False
     viewers: output.Viewers = output.Viewers()
     pid_file: str = ""
-    log: output.OutputLimits = output.OutputLimits()
-    """How much of its output is kept."""
+    log: output.OutputLimits | None = output.OutputLimits()
+    """How much of its output is kept; None: none."""
     begin: Callable[[Container], None] | None = None
     """Called before stage 1, as soon as the log is open; its error ends the container."""
+    restart: str = ""
+    """--restart: minirun.running.restarts."""
+    leaving: output.Leaving | None = None
+    """How the user leaves a terminal in front; None: there is no way."""
+    held: bool = False
+    """The command waits for `start`, as with docker's create."""
     earlier: bytes = b""
     """Log lines written before the container existed: those of a pull."""
 
@@ -49,7 +61,11 @@ def run(
     signals.block()
     container = reserve()
     try:
-        return _run(container, options, started)
+        status = _run(container, options, started)
+        if not options.restart:
+            return status
+        policy = restarts.parse(options.restart)
+        return restarts.go_on(container, policy, status, lambda next: _run(next, options, None))
     finally:
         options.viewers.ended()
 
@@ -67,22 +83,31 @@ def _run(
             options.begin(container)
         detach, auto_remove = options.detach, options.auto_remove
         log = options.log if detach or not auto_remove else None
-        streams = output.Streams(container, options.interactive, detach, log)
+        streams = output.Streams(container, options.interactive, detach, log, options.leaving)
         container.console = streams.console
         init = lifecycle.create(container)
         streams.close_containers_ends()
         if options.pid_file:
             handover.write_pid(options.pid_file, init.pid)
         signals.forward_once_running(init.channel, init.pidfd)
-        endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
+        if container.keeps_files and endings.is_halted(container):
+            raise signals.Interrupted("it was stopped while it was to start again")
+        if options.held:
+            _hold(container, init)
+        else:
+            endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
         events.observer = None  # no gate is held after the start
         viewers.finish()
+        if container.record.health and health.is_asked(container.record):
+            health.watch(container)
         if started:
             started(container)
-    except BaseException:
+    except BaseException as error:
         if streams:
             streams.close()
         endings.destroy(container)
+        if container.keeps_files:
+            _save_end(container, error.status if isinstance(error, MinirunError) else 128)
         raise
     finally:
         viewers.finish()
@@ -114,12 +139,20 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
         return
     endings.clear_cgroup(container)
     endings.leave_networks(container)
+    _save_end(container, status)
+    events.close_log()
+
+
+def _hold(container: Container, init: Init) -> None:
+    """Leave init at the gate of stage 7: `start` opens it. Raises OSError."""
+    container.save(container.record._replace(status=state.CREATED, complete=True))
+    os.close(init.channel.read_fd)
+    signals.forward(init.pidfd)
+
+
+def _save_end(container: Container, status: int) -> None:
     try:
-        ended = state.timestamp()
-        container.save(
-            container.record._replace(status=state.STOPPED, exit_status=status, finished=ended)
-        )
+        endings.save_end(container, status)
     except OSError as error:  # a full disk must not cost the caller the command's exit status
         line = from_os(error, "the end of the container is not recorded").line()
         warn(line)
-    events.close_log()

@@ -46,8 +46,9 @@ def _collect(settings: Settings, *, dry: bool) -> int:
     failed = 0
     for container_id in state.names(settings.root):
         try:
-            if reason := orphans.collect(settings, container_id, dry=dry):
-                _show_removed(container_id, reason, dry=dry)
+            what, reason = orphans.collect(settings, container_id, dry=dry)
+            if what:
+                _show_removed(container_id, reason, dry=dry, what=what)
         except ForeignDirectory as error:
             warn(f"{settings.root}/{container_id} is left: {error.reason}")
         except (MinirunError, OSError) as caught:
@@ -71,5 +72,6 @@ def _sweep_images(store: str) -> None:
         _show_removed(path, "an image that was never finished", dry=False)
 
 
-def _show_removed(name: str, reason: str, *, dry: bool) -> None:
-    show([f"{'would remove' if dry else 'removed'} {name}: {reason}"])
+def _show_removed(name: str, reason: str, *, dry: bool, what: str = "removed") -> None:
+    would = "would stop" if what == "stopped" else "would remove"
+    show([f"{would if dry else what} {name}: {reason}"])

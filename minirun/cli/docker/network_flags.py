@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 
-from minirun.core.errors import MinirunError, StateError, UsageError
-from minirun.core.keeping import places, state
+from minirun.core.errors import MinirunError, UsageError
+from minirun.core.keeping import places
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
 from minirun.net.request import USERSPACE, Attachment, NetworkRequest
 
 with lazy:
-    from minirun.engines import roots
+    from minirun.cli.docker import joined
     from minirun.net import attach, names, network, ports, userspace
-    from minirun.running import lookup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -226,17 +225,7 @@ def _option(text: str) -> str:
 
 def _of_container(run: RunOptions, name: str, settings: Settings) -> RunOptions:
     """Return the options with the network namespace, and the names, of another container."""
-    if not name:
-        raise UsageError("invalid network 'container:'", "--network container:ID")
-    try:
-        other = lookup.load(*roots.locate(settings, name))
-    except StateError as error:
-        error.status = UsageError.status  # as any other reason why `run` does not begin
-        raise
-    record = other.record
-    if record.status not in (state.RUNNING, state.CREATED, state.PAUSED):
-        text = f"cannot join network of a non running container: {other.id}"
-        raise MinirunError(text, f"minirun start {other.id}")
+    other = joined.running(name, settings, "network")
     own = f"{other.directory}/{places.NETWORK_FILES}"
     shared = tuple(
         (f"{own}/{file}", f"/etc/{file}", ())
@@ -246,5 +235,5 @@ def _of_container(run: RunOptions, name: str, settings: Settings) -> RunOptions:
     given = {destination for _, destination, _ in run.mounts}
     rows = tuple(row for row in shared if row[1] not in given)
     hostname = str(other.config.raw.get("hostname") or run.hostname)
-    where = f"/proc/{record.pid}/ns/net"
+    where = f"/proc/{other.record.pid}/ns/net"
     return run._replace(network_path=where, mounts=(*rows, *run.mounts), hostname=hostname)

@@ -1,18 +1,21 @@
-"""--user and --security-opt of `run`: the user of its command, and its rights."""
+"""Who the command of `run` is, and what it may do: --user, --group-add, --privileged, --ipc,
+--security-opt, --init.
+"""
 
 from __future__ import annotations
 
 import os
 
 from minirun.cli.docker.run_flags import ConfigFlags
-from minirun.core.errors import UsageError
+from minirun.core.errors import MinirunError, UsageError
 from minirun.core.lazy import lazy
 from minirun.image.store import Image
-from minirun.oci.image_user import in_layers
+from minirun.oci.image_user import groups_in_layers, in_layers
 from minirun.oci.run_config import RunOptions
 from minirun.oci.seccomp.file import NAME as DEFAULT_PROFILE
 
 with lazy:
+    from minirun.cli.docker import properties
     from minirun.oci.tuning import labels  # 10 ms, for AppArmor
 
 _UNCONFINED = "unconfined"
@@ -22,14 +25,62 @@ _SECURITY = (
 )
 
 
-def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
-    """Return the options with the command's user, and what --security-opt says.
+_INITS = (
+    "/usr/bin/docker-init", "/usr/bin/tini-static", "/usr/bin/catatonit",
+    "/usr/libexec/docker/docker-init", "/usr/libexec/podman/catatonit", "/usr/sbin/docker-init",
+)  # fmt: skip
+"""Programs of the host that --init takes, none of which needs a library of the image."""
+_INIT = "/sbin/docker-init"
+"""Where docker puts it in the container."""
+_OPENED = (
+    "--privileged: every capability, every device of the host, /sys and its cgroups writable;"
+    " no seccomp profile, nothing of /proc and /sys hidden"
+)
 
-    Raises MinirunError, OSError.
-    """
+
+def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
+    """Return the options with the command's user and rights. Raises MinirunError, OSError."""
     user = in_layers(flags.user or image.user, image.layers)
-    run = run._replace(user=(user.uid, user.gid, user.groups))
+    more = groups_in_layers(flags.group_add, image.layers)
+    run = run._replace(user=(user.uid, user.gid, tuple(dict.fromkeys((*user.groups, *more)))))
+    if flags.privileged:
+        run = _privileged(run)
+    if flags.ipc:
+        run = run._replace(ipc=_ipc(flags.ipc))
+    if flags.init:
+        run = _with_init(run)
     return _confined(run, flags.security_opt)
+
+
+def _privileged(run: RunOptions) -> RunOptions:
+    nodes = properties.devices_of_host()
+    return run._replace(
+        privileged=True, unmasked=True, seccomp="", warnings=(*run.warnings, _OPENED),
+        properties=(*run.properties, ("linux.devices", nodes)),
+    )  # fmt: skip
+
+
+def _ipc(mode: str) -> str:
+    """Return --ipc. Raises UsageError."""
+    if mode in ("", "private", "shareable"):
+        return "private"
+    if mode not in ("host", "none"):
+        raise UsageError(f"invalid --ipc {mode!r}", "private, shareable, host or none")
+    return mode
+
+
+def _with_init(run: RunOptions) -> RunOptions:
+    """Return the options with pid 1 a small program that passes signals on and reaps children.
+
+    Raises MinirunError if the host has none.
+    """
+    program = next((path for path in _INITS if os.access(path, os.X_OK)), "")
+    if not program:
+        text = "--init: neither docker-init, tini-static nor catatonit is installed"
+        raise MinirunError(text, "apt install tini")
+    return run._replace(
+        args=(_INIT, "--", *run.args), mounts=(*run.mounts, (program, _INIT, ("ro",)))
+    )
 
 
 def _confined(options: RunOptions, texts: list[str]) -> RunOptions:

@@ -6,7 +6,14 @@ import os
 
 from minirun.cli import as_runc
 from minirun.cli.docker import run_options
-from minirun.cli.docker.run_flags import ONLY_WITH_BUNDLE, WITH_BUNDLE, RunFlags
+from minirun.cli.docker.run_flags import (
+    HEALTH_FLAGS,
+    ONLY_WITH_BUNDLE,
+    WITH_BUNDLE,
+    CreateFlags,
+    RunFlags,
+)
+from minirun.core import endings
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import ImageError, UsageError
@@ -15,16 +22,17 @@ from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.lazy import lazy
 from minirun.oci import run_config
 from minirun.running import supervise
-from minirun.running.output import OutputLimits, Viewers
+from minirun.running.output import Leaving, OutputLimits, Viewers
 from minirun.running.reserve import first_record, reserve
 
 with lazy:
     from minirun.cli import words
-    from minirun.cli.docker import view
+    from minirun.cli.docker import properties, view
     from minirun.cli.runc import run_bundle
     from minirun.engines import rootless_config
     from minirun.gpu.nvidia.hook import installed
-    from minirun.running import background
+    from minirun.oci.terminal import keys as detach
+    from minirun.running import background, restarts
     from minirun.show.text import dry_run  # few runs are dry
 
 TYPE_CHECKING = False
@@ -51,30 +59,78 @@ def main_run(args: list[str], settings: Settings) -> int:
         if _is_beside(flags) and flags.given <= WITH_BUNDLE:
             return as_runc(lambda: run_bundle.main(args, settings))
         raise
+    return _launch(flags, settings, container_id, options, image)
+
+
+def main_create(args: list[str], settings: Settings) -> int:
+    """Make a container whose command waits for `start`, and print its id: docker's `create`."""
+    flags = CreateFlags(args)
+    _check(flags)
+    container_id = flags.name or os.urandom(6).hex()
+    options, image = run_options.from_flags(flags, settings, container_id)
+    return _launch(flags, settings, container_id, options, image)
+
+
+def _launch(
+    flags: CreateFlags, settings: Settings, container_id: str,
+    options: run_config.RunOptions, image: str,
+) -> int:  # fmt: skip
+    """Make the container; what then depends on the flags. Raises MinirunError, OSError."""
     document = run_config.config(container_id, options)
     if unprivileged():
         rootless_config.adapt(document)
     config = Config(document, f"{settings.root}/{container_id}", options.choices)
+    limits = _limits(flags)
+    health = options.declared.get("healthcheck")
+    if flags.given & HEALTH_FLAGS:
+        health = properties.health(flags, health)
+    restart = flags.restart if flags.restart != "no" else ""
     supervision = supervise.SupervisorOptions(
-        detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm,
-        viewers=_viewers(flags, settings), pid_file=flags.pid_file,
-        log=_limits(flags.log_opt),
-        begin=_note_holders(options), earlier=flags.earlier,
+        detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm, log=limits,
+        restart=restart, begin=_note_holders(options), earlier=flags.earlier,
     )  # fmt: skip
+    if isinstance(flags, RunFlags):
+        viewers = _viewers(flags, settings)
+        supervision = supervision._replace(viewers=viewers, pid_file=flags.pid_file)
+    else:
+        supervision = supervision._replace(detach=True, held=True)
 
     def record() -> ContainerRecord:  # of the process that calls it: it becomes the supervisor
         return first_record(settings, container_id, config)._replace(
             managed=True, auto_remove=flags.rm, image=image, args=list(options.args),
             gpus=flags.gpus, warnings=list(options.warnings), seccomp=options.seccomp,
             network=options.network.as_json() if options.network else None,
-            default_pids_limit=not flags.pids_limit, declared=options.declared,
+            default_pids_limit="pids_limit" not in flags.given, declared=options.declared,
+            labels=options.labels, restart=restart, interactive=flags.interactive,
+            health=health,
+            stop_timeout=int(flags.stop_timeout), output=limits._asdict() if limits else None,
         )  # fmt: skip
 
-    if flags.dry_run:
+    def make() -> Container:
+        container = reserve(settings, config, record())
+        if flags.cidfile:
+            _write_id(flags.cidfile, container)
+        return container
+
+    if isinstance(flags, RunFlags) and flags.dry_run:
         dry_run.write(Container(settings, config, record()))
         return 0
-    run: Callable[..., int] = background.run if flags.detach else supervise.run
-    return run(lambda: reserve(settings, config, record()), supervision)
+    if supervision.detach:
+        return background.run(make, supervision)
+    if flags.tty and flags.interactive and os.isatty(0):
+        leaving = Leaving(detach.parse(flags.detach_keys), background.step_aside())
+        supervision = supervision._replace(leaving=leaving)
+    return supervise.run(make, supervision)
+
+
+def _write_id(path: str, container: Container) -> None:
+    """Write --cidfile, as a new file. Raises OSError; the container is gone then."""
+    try:
+        with open(path, "x") as file:
+            file.write(container.id)
+    except OSError:
+        endings.destroy(container)
+        raise
 
 
 def _read(args: list[str]) -> RunFlags:
@@ -90,25 +146,37 @@ def _read(args: list[str]) -> RunFlags:
         raise
 
 
-def _check(flags: RunFlags) -> None:
+def _check(flags: CreateFlags) -> None:
     """Raise UsageError if an image cannot be run so."""
     if not flags.args:
-        hint = "minirun run ubuntu; minirun images lists what there is"
-        raise UsageError("run needs an image", hint)
+        hint = f"minirun {flags.command} ubuntu; minirun images lists what there is"
+        raise UsageError(f"{flags.command} needs an image", hint)
     flags.refuse_flags(flags.given & ONLY_WITH_BUNDLE, "without --bundle", "run --bundle DIR ID")
     if flags.name and not (state.is_id(flags.name) and flags.name[0].isalnum()):
         text = f"invalid container name {flags.name!r}"
         raise UsageError(text, "letters, digits, '_', '+', '-', '.'; the first a letter or a digit")
-    flags.check("progress", "auto", "lanes", "plain", "tty", "quiet")
+    flags.check("log_driver", "json-file", "none", "local")
+    if not (flags.stop_timeout.isascii() and flags.stop_timeout.isdigit()):
+        raise UsageError(f"invalid --stop-timeout {flags.stop_timeout!r}", "a number of seconds")
+    restarts.parse(flags.restart) if "restart" in flags.given else None
+    if flags.rm and flags.restart != "no":
+        raise UsageError("--rm and --restart: conflicting options", "one of them")
+    if flags.cidfile and os.path.lexists(flags.cidfile):
+        text = f"--cidfile {flags.cidfile}: the file is there: perhaps its container runs"
+        raise UsageError(text, "remove it, or name another")
+    if flags.detach_keys:
+        detach.parse(flags.detach_keys)
+    if isinstance(flags, RunFlags):
+        flags.check("progress", "auto", "lanes", "plain", "tty", "quiet")
     if flags.tty and flags.interactive and not flags.detach and not os.isatty(0):
         raise UsageError("the input device is not a TTY", "leave -t out", status=1)
 
 
-def _limits(options: list[str]) -> OutputLimits:
-    """Return the bounds of the container's log that --log-opt sets. Raises UsageError."""
-    if not options:
-        return OutputLimits()
-    return words.log_limits(options)
+def _limits(flags: CreateFlags) -> OutputLimits | None:
+    """Return the bounds of the container's log; None if none is kept. Raises UsageError."""
+    if flags.log_driver == "none":
+        return None
+    return words.log_limits(flags.log_opt) if flags.log_opt else OutputLimits()
 
 
 def _note_holders(options: run_config.RunOptions) -> Callable[[Container], None] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.cli.docker.run_flags import ConfigFlags, RunFlags
+from minirun.cli.docker.run_flags import PROPERTIES, ConfigFlags, RunFlags
 from minirun.core.errors import ImageError, UsageError
 from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.settings import Settings
@@ -19,7 +19,7 @@ from minirun.oci.run_config import PIDS_LIMIT, RunOptions
 
 with lazy:
     from minirun.cli import words
-    from minirun.cli.docker import mounts, network_flags, rights
+    from minirun.cli.docker import mounts, network_flags, properties, rights
     from minirun.cli.runc import control
     from minirun.gpu.asked import (
         request,
@@ -34,12 +34,11 @@ if TYPE_CHECKING:
 READERS = {
     words: frozenset(
         (
-            "env", "env_file", "memory", "cpus", "pids_limit", "ulimit", "device", "uidmap",
-            "gidmap", "annotation",
+            "env", "env_file", "uidmap", "gidmap", "annotation", "label", "label_file",
         )
     ),
     mounts: frozenset(("volume", "mount", "tmpfs")),
-    rights: frozenset(("user", "security_opt")),
+    rights: frozenset(("user", "group_add", "privileged", "ipc", "init", "security_opt")),
 }  # fmt: skip
 """Module → flags. Its `add(run, flags, image)` returns RunOptions with what they say."""
 _OF_GPUS = frozenset(
@@ -47,6 +46,8 @@ _OF_GPUS = frozenset(
 )
 """Flags that may ask for GPUs or CDI devices; without them only the image's variables may."""
 
+_BY_VARIABLES = ("nvidia", "amd", "habana")
+"""Runtimes of --runtime that give GPUs by variables of the environment: minirun does so in-line."""
 _OF_NETWORKS = frozenset(
     (
         "publish", "publish_all", "ip", "ip6", "mac_address", "network_alias", "dns", "dns_search",
@@ -67,6 +68,8 @@ def from_flags(
     flags.or_before(settings.choices)
     flags.check("gpu_mode", "legacy", "hook", "cdi")
     flags.check("gpu_driver", "", *GPU_DRIVERS)
+    flags.check("isolation", "", "default")
+    flags.check("runtime", "", "runc", "minirun", *_BY_VARIABLES)
     image = _image(flags, settings, container_id)
     cwd = flags.workdir or image.workdir or "/"
     if not cwd.startswith("/"):
@@ -84,13 +87,20 @@ def from_flags(
         cap_drop=tuple(flags.cap_drop),
         choices=Choices(layers=image.layers, volatile=flags.rm),
         declared=image.declared,
+        labels=image.declared.get("labels", {}),
+        cgroup_parent=flags.cgroup_parent,
     )
     given = flags.given | ({"user"} if image.user else set())
     for module, names in READERS.items():
         if given & names:
             run = module.add(run, flags, image)
+    if not given.isdisjoint(PROPERTIES):
+        run = properties.add(run, flags, settings)
     if "volumes" in image.declared:
         run = mounts.add_declared(run)
+    if flags.expose:
+        exposed = [*run.declared.get("ports", ()), *_exposed(flags.expose)]
+        run = run._replace(declared=run.declared | {"ports": exposed})
     if signal := flags.stop_signal or image.declared.get("stop_signal"):
         _check_signal(signal, flags)
         run = run._replace(declared=run.declared | {"stop_signal": signal})
@@ -124,12 +134,16 @@ def _with_gpus(
 
     Raises MinirunError, OSError.
     """
+    variables = run.env[len(image.env) :]
+    if flags.runtime == "nvidia":  # the user's word for what the image asks for
+        theirs = [text for text in image.env if text.startswith(f"{request.VISIBLE}=")]
+        variables = (*theirs, *variables)
     asked = request.GpuOptions(
         gpus=flags.gpus if "gpus" in flags.given else None, driver=flags.gpu_driver,
         driver_root=flags.driver_root, dev_root=flags.dev_root, load_kmods=flags.load_kmods,
         exclusive=settings.choices.exclusive, mode=flags.gpu_mode, devices=flags.cdi_devices,
         spec_dirs=tuple(flags.cdi_spec_dir), annotations=run.annotations,
-        variables=run.env[len(image.env) :], mapped=bool(flags.uidmap), image=image.name,
+        variables=variables, mapped=bool(flags.uidmap), image=image.name,
         image_env=image.env,
     )  # fmt: skip
     if asked.is_empty:
@@ -142,6 +156,18 @@ def _with_gpus(
         gpu_hook=gpus.hook, cdi=gpus.cdi, warnings=gpus.warnings,
         choices=gpus.choices._replace(layers=image.layers, volatile=flags.rm),
     )  # fmt: skip
+
+
+def _exposed(texts: list[str]) -> list[str]:
+    """Return the ports of --expose. Raises UsageError."""
+    for text in texts:
+        number, _, protocol = text.partition("/")
+        first, dash, last = number.partition("-")
+        numbers = (first, last if dash else first)
+        is_right = all(n.isascii() and n.isdigit() and 0 < int(n[:6]) < 65536 for n in numbers)
+        if not is_right or protocol not in ("", "tcp", "udp", "sctp"):
+            raise UsageError(f"invalid --expose {text!r}", "a port from 1 to 65535, as 80/tcp")
+    return texts
 
 
 def log_settings(flags: RunFlags, settings: Settings) -> Settings:

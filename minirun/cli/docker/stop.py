@@ -37,7 +37,7 @@ class StopFlags(Flags):
 
     command = "stop"
     signal: str = flag("-s")
-    timeout: str = flag("-t", "--time", default="10")
+    timeout: str = flag("-t", "--time")
 
 
 class Rm(Flags):
@@ -67,10 +67,10 @@ def main_rm(args: list[str], settings: Settings) -> int:
             error.status = 0
             raise error
 
-    return _each(flags.args, delete_one)
+    return each(flags.args, delete_one)
 
 
-def _each(names: list[str], act: Callable[[str], None]) -> int:
+def each(names: list[str], act: Callable[[str], None]) -> int:
     """Do it to each container, and print its name; return the last error's status, else 0."""
     status = 0
     for name in names:
@@ -92,7 +92,7 @@ def main_stop(args: list[str], settings: Settings) -> int:
     flags = StopFlags(args)
     if not flags.args:
         flags.refuse()
-    seconds = _seconds(flags.timeout)
+    seconds = seconds_of(flags.timeout) if flags.timeout else None
     if flags.signal:
         signal_number(flags.signal)  # a wrong one is told before anything is stopped
 
@@ -100,15 +100,19 @@ def main_stop(args: list[str], settings: Settings) -> int:
         place = roots.locate(settings, name, only_made_up=True)
         stop(lookup.load(*place), flags.signal, seconds)
 
-    return _each(flags.args, stop_one)
+    return each(flags.args, stop_one)
 
 
-def stop(container: Container, signal: str, seconds: float) -> None:
+def stop(container: Container, signal: str, seconds: float | None) -> None:
     """Stop a container, and wait until its end is recorded; one that has stopped is fine.
 
-    Raises OSError.
+    It is not started again by its supervisor. `seconds`: None for what --stop-timeout of `run`
+    said. Raises MinirunError, OSError.
     """
+    if container.record.restart:
+        endings.halt(container)
     record = container.record
+    seconds = record.stop_timeout if seconds is None else seconds
     signal = signal or (record.declared or {}).get("stop_signal") or "TERM"
     if record.pid and not _ends(container, signal_number(signal), seconds):
         _ends(container, _SIGKILL, endings.PATIENCE)
@@ -148,7 +152,10 @@ def _thaw(container: Container) -> None:
             raise
 
 
-def _seconds(text: str) -> float:
+def seconds_of(text: str) -> float:
+    """Return what --timeout says; docker's -1 waits for ever. Raises UsageError."""
+    if text == "-1":
+        return _LONGEST
     plain = text.replace(".", "", 1)
     if not (plain.isascii() and plain.isdigit()) or float(text) > _LONGEST:
         raise UsageError(f"invalid --timeout {text!r}", "a number of seconds, such as 10", 1)

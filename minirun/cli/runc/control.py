@@ -15,6 +15,7 @@ import os
 from minirun.cgroups import cgroup_of
 from minirun.cli.flags import Flags, flag
 from minirun.core import endings
+from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError
 from minirun.core.handshake import Channel
 from minirun.core.keeping import state
@@ -26,6 +27,7 @@ from minirun.running import gc, lookup, notify
 
 with lazy:
     from minirun.cgroups import stopping
+    from minirun.cli.docker import start as start_command
     from minirun.running import (
         force_delete,  # 10 ms, for what hardly ever is
     )
@@ -52,15 +54,30 @@ class Delete(Flags):
 
 
 def main_start(args: list[str], settings: Settings) -> int:
-    """Let a created container run its command."""
-    flags = Flags(args, "start")
-    container = lookup.load(settings, flags.one_id())
+    """Let a created container run its command. Those that an image was for: docker's start."""
+    if len(args) != 1 or args[0][:1] == "-" or _is_dockers(settings, args[0]):
+        return start_command.main_start(args, settings)
+    container = lookup.load(settings, args[0])
     status = container.record.status
     if status == state.STOPPED:
         raise StateError("cannot start a container that has stopped")
     if status != state.CREATED:
         text = f"cannot start a container in the {status} state"
         raise StateError(text, "minirun ps -a shows the states")
+    start(container)
+    return 0
+
+
+def _is_dockers(settings: Settings, name: str) -> bool:
+    """Return True for one of `run IMAGE` or `create IMAGE`, or for a part of a name."""
+    try:
+        return state.load(settings.root, name).managed
+    except StateError:
+        return not state.is_id(name) or not os.path.lexists(f"{settings.root}/{name}")
+
+
+def start(container: Container) -> None:
+    """Let a created container run its command. Raises MinirunError, OSError."""
     container.open_log()
     report = os.open(f"{container.directory}/init.fifo", os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(report, True)
@@ -70,7 +87,6 @@ def main_start(args: list[str], settings: Settings) -> int:
     endings.start(container, Channel(report, -1, "init"))
     if ready:
         notify.relay_or_warn(ready, init, pid)
-    return 0
 
 
 def main_kill(args: list[str], settings: Settings) -> int:
@@ -90,6 +106,8 @@ def main_kill(args: list[str], settings: Settings) -> int:
     if flags.all or (shared and number == _SIGKILL):
         stopping.kill(cgroup_of(container), number)
         return 0
+    if number == _SIGKILL and container.record.restart:
+        endings.halt(container)  # as with docker
     endings.kill(container.record, number)
     paused = container.record.status == state.PAUSED
     if number == _SIGKILL and paused and cgroup_of(container).version == 1:

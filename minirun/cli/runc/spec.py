@@ -35,7 +35,8 @@ def main_spec(args: list[str], settings: Settings) -> int:
         flags.refuse_flags({"bundle"}, "with an image", "minirun spec IMAGE > DIR/config.json")
         options, _ = run_options.from_flags(flags, settings)
         without_root = flags.rootless or unprivileged()
-        if not flags.pids_limit and (without_root or not _count_processes(settings.cgroup_version)):
+        is_default = "pids_limit" not in flags.given
+        if is_default and (without_root or not _count_processes(settings.cgroup_version)):
             options = options._replace(pids_limit=0)  # in a bundle it would no longer be a default
         document = run_config.config(flags.name or "minirun", options)
         if "volumes" in options.declared:

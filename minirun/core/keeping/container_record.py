@@ -117,6 +117,20 @@ class ContainerRecord(Record):
     """The default limit of processes could not be set."""
     declared: dict[str, Any] | None = None
     """What the image declares: ports, volumes, the signal that stops it, variables about GPUs."""
+    labels: dict[str, str] = {}
+    """--label, and the image's."""
+    restart: str = ""
+    """--restart: minirun.running.restarts; empty: it does not start again by itself."""
+    restarts: int = 0
+    """How often it has, since the last `start`."""
+    stop_timeout: int = 10
+    """Seconds that `stop` waits before SIGKILL."""
+    interactive: bool = False
+    """Its standard input is kept open (-i)."""
+    output: dict[str, Any] | None = None
+    """minirun.running.output.OutputLimits; None: what it writes is not kept."""
+    health: dict[str, Any] | None = None
+    """How its health is checked: minirun.running.health; None: it is not."""
     network: dict[str, Any] | None = None
     """What it is to have of networks: minirun.net.request. None: lo alone, or its config.json's."""
     no_pivot: Switch = False

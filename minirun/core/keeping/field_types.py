@@ -127,7 +127,8 @@ def _days(year: int, month: int) -> int:
 
 
 TESTS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "str": (_is(str), "a text"), "bool": (_is(bool), "true or false"),
+    "str": (_is(str), "a text"), "int": (_is(int), "a whole number"),
+    "bool": (_is(bool), "true or false"),
     "Switch": (_is(bool, str), "true or false"),
     "list[str]": (_texts, "a list of texts"),
     "dict[str, str]": (_named_texts, "an object of texts"),

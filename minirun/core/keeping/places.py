@@ -26,6 +26,9 @@
         exec.fifo                 init waits here until `start`                core/handshake
         join.sock                 init answers `exec` here until `start`       oci/exec/created
         notify/notify.sock        the command says here that it is ready       running/notify
+        health.json, health.pid   what its health checks find, and one of them   running/health
+        attach.sock               `attach` comes here                           running/attached
+        halted                    its supervisor is to start it no more          core/endings
         gate.fifo                 a run waits here at the boundary of a stage  core/gates
         seccomp.json              the compiled filter of system calls          oci/seccomp
         edits.json                what was put in for the GPUs                 core/stages/s5_inject
@@ -56,15 +59,17 @@ EVENTS, EDITS, SECCOMP = "events.jsonl", "edits.json", "seccomp.json"
 FROM_INIT, FROM_RUNTIME, EXEC, GATE = "init.fifo", "runtime.fifo", "exec.fifo", "gate.fifo"
 ROOTFS, UPPER, WORK, LOWER, VOLUMES = "rootfs", "upper", "work", "lower", "volumes"
 OUTPUT, CRIU_PID, JOIN, NOTIFY = "log.json", "criu.pid", "join.sock", "notify"
-NETWORK_FILES = "network"
+NETWORK_FILES, HALTED, ATTACH = "network", "halted", "attach.sock"
+HEALTH, HEALTH_PID = "health.json", "health.pid"
 _NAMES = frozenset(
     (
         STATE, CONFIG, EVENTS, EDITS, FROM_INIT, FROM_RUNTIME, EXEC, GATE, JOIN, ROOTFS, UPPER,
-        WORK, LOWER, VOLUMES, CRIU_PID, SECCOMP, NOTIFY, NETWORK_FILES,
+        WORK, LOWER, VOLUMES, CRIU_PID, SECCOMP, NOTIFY, NETWORK_FILES, HALTED,
+        ATTACH,
     )
 )  # fmt: skip
 
 
 def is_own_name(name: str) -> bool:
     """Return True if minirun gives this name to something in a container's directory."""
-    return name in _NAMES or name.startswith((OUTPUT, NEXT_STATE))
+    return name in _NAMES or name.startswith((OUTPUT, NEXT_STATE, HEALTH, HEALTH_PID))

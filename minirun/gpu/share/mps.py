@@ -143,7 +143,7 @@ def join(options: RunOptions, text: str, settings: Settings) -> RunOptions:
     return options._replace(
         env=(*share.environment(count), *options.env),
         mounts=(*options.mounts, mount),
-        host_ipc=True,
+        ipc="host",
     )
 
 

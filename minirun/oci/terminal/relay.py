@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
+    from minirun.oci.terminal.keys import DetachKeys
+
 CHUNK = 65536
 _FATAL = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM)
 _RETRY = 50
@@ -53,14 +55,15 @@ def pass_line_feeds(terminal: int) -> None:
 
 def relay(
     master: int, stdin: int, stdout: int, pidfd: int = -1,
-    keep: Callable[[bytes], None] | None = None,
-) -> None:  # fmt: skip
+    keep: Callable[[bytes], None] | None = None, leave: DetachKeys | None = None,
+) -> bool:  # fmt: skip
     """Connect the user's `stdin` and `stdout` with a container's terminal until its end.
 
     `stdin` is -1 if no keys are to go in (run -t without -i). `keep` gets a copy of the output.
     The end: the process of `pidfd` has ended and all its output is shown; without `pidfd`, no
     process has the terminal open any more (EIO); or the user's own terminal has gone. `master` is
-    set to non-blocking. Never raises for a side that goes away.
+    set to non-blocking. Never raises for a side that goes away. Returns True if the user has typed
+    the keys of `leave`: the command goes on.
     """
     user = next((fd for fd in (stdin, stdout) if os.isatty(fd)), -1)
     os.set_blocking(master, False)
@@ -77,10 +80,12 @@ def relay(
             before = _signal.signal(_signal.SIGWINCH, copy_size)
             copy_size()
         try:
-            _Pump(master, stdin, stdout, pidfd, keep).run()
+            pump = _Pump(master, stdin, stdout, pidfd, keep, leave)
+            pump.run()
         finally:
             if before is not None:
                 _signal.signal(_signal.SIGWINCH, before)
+        return pump.is_left
 
 
 class RawMode:
@@ -128,13 +133,15 @@ class _Pump:
 
     def __init__(
         self, master: int, stdin: int, stdout: int, pidfd: int,
-        keep: Callable[[bytes], None] | None,
+        keep: Callable[[bytes], None] | None, leave: DetachKeys | None,
     ) -> None:  # fmt: skip
         self.master = master
         self.stdin = stdin
         self.stdout = stdout
         self.pidfd = pidfd
         self.keep = keep
+        self.leave = leave
+        self.is_left = False
         self.keyboard = os.isatty(stdin)  # now: a terminal that has gone is none
         self.keys = b""
         self.poll = select.poll()
@@ -201,11 +208,15 @@ class _Pump:
             return True
         except OSError:
             data = b""
+        if not data and self.keyboard:
+            return False
+        if data and self.leave:
+            data, self.is_left = self.leave.feed(data)
+            if self.is_left or not data:  # the first of the detach keys waits for the next
+                return not self.is_left
         self.poll.unregister(self.stdin)  # until these keys are written
         if data:
             self.keys = data
-        elif self.keyboard:
-            return False
         else:
             self.keys = self._end_of_file_key()
             self.stdin = -1

@@ -1,0 +1,133 @@
+"""A container's command runs again: --restart, and `start` of a container that has stopped.
+
+Its files stay: the upper directory of its overlay, its volumes, its output. Processes, namespaces,
+cgroup and mounts are new, and made by the same stages as the first ones; the log is that of the
+last start.
+
+    no               docker's default
+    on-failure[:N]   again if its status is not 0; N times at most
+    always           again, whatever its status
+    unless-stopped   the same: docker tells the two apart when its daemon starts, and there is none
+
+The container's supervisor does it. So nothing starts a container after a reboot, or once its
+supervisor was killed: `gc` ends the container then, and `start` is the way on.
+
+Before each start it waits, as docker does (moby, restartmanager): 0.1 s, then twice as long each
+time, up to a minute; after a run of 10 s or more it begins at 0.1 s again.
+
+`stop`, `kill` and `rm` leave the file `halted` in the container's directory first. The supervisor
+looks for it before it makes init, and again before it lets init go on: by then init is in the
+record, so one of the two sees the other.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from minirun.core import endings
+from minirun.core.container import Container
+from minirun.core.errors import MinirunError, StateError, UsageError
+from minirun.core.keeping import places, state
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.visible import warn
+from minirun.running import signals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+POLICIES = ("no", "always", "unless-stopped", "on-failure")
+FIRST, LONGEST = 0.1, 60.0
+"""Seconds of the back-off."""
+LONG_RUN = 10.0
+"""Seconds after which a run counts as a good one."""
+
+
+class RestartPolicy(Record):
+    """When a container starts again by itself."""
+
+    name: str = "no"
+    most: int = 0
+    """How often; 0: no limit."""
+
+    def wants(self, status: int, restarts: int) -> bool:
+        """Return True if it is to start again after this exit status and so many restarts."""
+        if self.name == "on-failure":
+            return status != 0 and (not self.most or restarts < self.most)
+        return self.name in ("always", "unless-stopped")
+
+
+def parse(text: str) -> RestartPolicy:
+    """Return what --restart says. Raises UsageError."""
+    name, colon, count = text.partition(":")
+    if name not in POLICIES:
+        raise UsageError(
+            f"invalid --restart {text!r}", f"{', '.join(POLICIES[:-1])}, on-failure[:N]"
+        )
+    if colon and name != "on-failure":
+        raise UsageError(f"invalid --restart {text!r}", "a count goes with on-failure alone")
+    if colon and not (count.isascii() and count.isdigit() and len(count) < 10):
+        raise UsageError(f"invalid --restart {text!r}", "on-failure:N, N a whole number")
+    return RestartPolicy(name, int(count or 0))
+
+
+def delay(before: float, lasted: float) -> float:
+    """Return how long to wait now, in seconds; `before` is the wait before, 0 for none."""
+    if not before or lasted >= LONG_RUN:
+        return FIRST
+    return min(before * 2, LONGEST)
+
+
+def prepare(container: Container, restarts: int) -> Container:
+    """Return a stopped container, ready for another start by this process. Raises OSError."""
+    for name in (places.EVENTS, places.FROM_INIT, places.FROM_RUNTIME, places.EXEC):
+        try:
+            os.unlink(f"{container.directory}/{name}")
+        except FileNotFoundError:
+            pass
+    record = container.record._replace(
+        status=state.CREATING, pid=0, init=None, supervisor=state.identity(os.getpid()),
+        cgroup=None, root_mount=None, exit_status=None, finished=None, poststop_done=False,
+        restarts=restarts,
+    )  # fmt: skip
+    again = Container(container.settings, container.config, record)
+    again.keeps_files = True
+    again.save(record)
+    return again
+
+
+def started_by_hand(container: Container) -> Container:
+    """Return a stopped container for `start`. Raises StateError, OSError."""
+    if state.is_alive(container.record.supervisor):
+        raise StateError(f"container {container.id!r} is being restarted", "minirun stop, first")
+    endings.unhalt(container)
+    return prepare(container, 0)
+
+
+def go_on(
+    container: Container, policy: RestartPolicy, status: int, run: Callable[[Container], int]
+) -> int:
+    """Start a container that has ended with `status` again and again; return the last status.
+
+    `run` runs it once. It ends with the policy, with `stop` and the like, or with a signal. A start
+    that fails is an end too, with the error's status. Raises OSError.
+    """
+    before = lasted = began = 0.0
+    while policy.wants(status, container.record.restarts) and not endings.is_halted(container):
+        before = delay(before, lasted)
+        try:
+            signals.catch()
+            time.sleep(before)
+            if endings.is_halted(container):
+                break
+            container = prepare(container, container.record.restarts + 1)
+            began = time.monotonic()
+            status = run(container)
+        except signals.Interrupted:
+            break
+        except MinirunError as error:
+            status = error.status
+            warn(error.line())
+        lasted = time.monotonic() - began
+    return status
