@@ -44,6 +44,7 @@ MODULES = {
     "minirun.cli.docker.attach": "attach",
     "minirun.cli.docker.stop": "stop rm",
     "minirun.cli.docker.network": "network port",
+    "minirun.cli.docker.volume": "volume",
     "minirun.cli.runc.create": "create",
     "minirun.cli.runc.control": "start kill delete pause resume",
     "minirun.cli.runc.state": "state list features",

@@ -161,6 +161,9 @@ def destroy(container: Container) -> None:
     await_supervisor(record.supervisor)
     leave_networks(container)
     _poststop(container)
+    anonymous = any(row.get("anonymous") for row in record.mounts or ())
+    if anonymous and (record.auto_remove or not record.complete):
+        rings.function("drop_volumes")(container)
     events.close_log()
     if container.keeps_files:
         return

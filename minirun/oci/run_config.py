@@ -22,8 +22,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from minirun.core.keeping.container_record import MountRecord
     from minirun.gpu.cdi.request import CdiEdits
     from minirun.net.request import NetworkRequest
+    from minirun.running.volumes import Volume
 
 CAPABILITIES = (
     "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW",
@@ -36,6 +38,8 @@ PIDS_LIMIT = 2048
 """podman's default, against fork bombs; docker has none."""
 NETWORK_FILES = ("hosts", "hostname", "resolv.conf")
 """What minirun.net.names makes in the container's directory, and what lies in its /etc then."""
+SPREADING = frozenset(("shared", "rshared", "slave", "rslave", "private", "rprivate"))
+"""Kinds of propagation that a bind mount may have: mount_namespaces(7), "Shared subtrees"."""
 IPC_MOUNTS = ("/dev/shm", "/dev/mqueue")
 """What belongs to an IPC namespace; with the host's, these are the host's too."""
 
@@ -60,6 +64,14 @@ class RunOptions(Record):
     """Source, destination and options of each; the source "" is a new tmpfs."""
     privileged: bool = False
     """All capabilities and devices, and nothing hidden or read-only: docker's --privileged."""
+    mount_records: tuple[MountRecord, ...] = ()
+    """What the container's record says of them."""
+    volumes: tuple[Volume, ...] = ()
+    """Volumes that are made before stage 1, if there are none of their names."""
+    folders: tuple[str, ...] = ()
+    """Folders of the host that are made before stage 1, if they are missing: -v's sources."""
+    root_propagation: str = ""
+    """linux.rootfsPropagation: what a mount that spreads to or from the host needs."""
     seccomp: str = seccomp_file.NAME
     """The profile of system calls: minirun's own, a file's path, or "" for none."""
     no_new_privileges: bool = False
@@ -244,8 +256,11 @@ def _writable(row: dict[str, Any]) -> dict[str, Any]:
 def _bind(
     mounts: list[dict[str, Any]], source: str, destination: str, options: tuple[str, ...]
 ) -> None:
+    """Add a bind mount: rbind and rprivate, unless the options say otherwise."""
     row = {"destination": destination, "type": "bind", "source": source}
-    mounts.append({**row, "options": ["rbind", "rprivate", *options]})
+    usual: tuple[str, ...] = () if "bind" in options else ("rbind",)
+    usual += () if SPREADING & set(options) else ("rprivate",)
+    mounts.append({**row, "options": [*usual, *options]})
 
 
 def _linux(run: RunOptions, example: dict[str, Any]) -> dict[str, Any]:
@@ -259,6 +274,8 @@ def _linux(run: RunOptions, example: dict[str, Any]) -> dict[str, Any]:
     }
     if run.seccomp:
         linux["seccomp"] = seccomp_file.load(run.seccomp, _held(run))
+    if run.root_propagation:
+        linux["rootfsPropagation"] = run.root_propagation
     if run.network_path:
         row = next(row for row in linux["namespaces"] if row["type"] == "network")
         row["path"] = run.network_path

@@ -11,6 +11,7 @@ notify          $NOTIFY_SOCKET: the command says that it is ready, and systemd i
 lookup          a container by its name; listing: all of a state root
 processes       the processes of a container, for `ps ID`
 kept_logs       logs of containers that are gone
+volumes         directories that outlive containers
 store_use       what containers need of the store
 gc              what killed commands left behind
 force_delete    `delete --force` without a readable record

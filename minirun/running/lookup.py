@@ -124,7 +124,8 @@ def choices_of(record: ContainerRecord) -> Choices:
         fit = all(isinstance(value, _TYPES[name]) for name, value in found._asdict().items())
     except TypeError:
         fit = False
-    if not fit or not all(isinstance(layer, str) for layer in found.layers):
+    texts = (*found.layers, *found.subpaths, *found.subpaths.values()) if fit else ()
+    if not fit or not all(isinstance(text, str) for text in texts):
         raise records.DamagedRecord(record.directory, "choices", ours=True)
     return found
 
@@ -133,5 +134,5 @@ _TYPES: dict[str, Any] = {
     "gpu_driver": str, "gpus": (str, type(None)), "driver_root": str, "dev_root": str,
     "load_kmods": bool,
     "gpu_hook": bool, "exclusive": bool, "layers": tuple, "volatile": bool,
-    "bound": bool,
+    "bound": bool, "subpaths": dict,
 }  # fmt: skip

@@ -30,6 +30,8 @@ class InUse(NamedTuple):
     """Names."""
     directories: dict[str, bool]
     """Of the containers themselves; True for one that has not ended."""
+    volumes: dict[str, set[str]]
+    """Directory of a container → names of the volumes that it uses."""
     damaged: list[str]
     """Directories whose record cannot be read."""
 
@@ -47,7 +49,7 @@ def find(settings: Settings) -> InUse:
 
     --root narrows nothing: another root's containers have layers of the same store.
     """
-    found = InUse(set(), set(), {}, [])
+    found = InUse(set(), set(), {}, {}, [])
     everywhere = roots.known(settings._replace(root_is_named=False))
     for root in dict.fromkeys([*everywhere, f"{settings.store}/{places.CONTAINERS}"]):
         for directory in listed(f"{root}/{places.NEW}"):
@@ -86,5 +88,6 @@ def _without_a_name(directory: str) -> ContainerRecord | None:
 
 def _add(found: InUse, record: ContainerRecord) -> None:
     found.layers.update(lookup.choices_of(record).layers)
+    found.volumes[record.directory] = {row["name"] for row in record.mounts or () if row["name"]}
     found.images.update(filter(None, [record.image]))
     found.directories[record.directory] = state.is_alive(record.init)

@@ -70,7 +70,7 @@ def test_the_last_failure_by_minirun_s_own_logs(minirun: Program) -> None:
 
 
 def test_a_failure_of_which_only_the_stage_is_known(minirun: Program, tmp_path: Path) -> None:
-    minirun("run", "-v", f"{tmp_path}/nosuch:/x", "busybox", "true")
+    minirun("run", "-v", f"{tmp_path}/nosuch:x", "busybox", "true")
     minirun("run", "--device", "/dev/null:/etc/passwd/x", "busybox", "true")
     done = minirun("explain", "--journal")
     assert (done.returncode, done.stdout[:6]) == (0, "stage "), done.stderr

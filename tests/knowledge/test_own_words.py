@@ -146,7 +146,7 @@ def test_what_the_check_of_config_json_says_is_explained() -> None:
         (("run", "--nosuch", "busybox"), "minirun has no such flag"),
         (("state", "nosuch"), "there is no such container"),
         (("run", "busybox:NOSUCH:x"), "this cannot be the name of an image"),
-        (("run", "-v", "/nosuch:/x", "busybox", "true"), "-v, --mount"),
+        (("run", "-v", "/nosuch:x", "busybox", "true"), "-v, --mount"),
         (("run", "--gpus", "9", "--gpu-driver", "simulated", "busybox", "true"), "the host has no"),
         (("exec", "nosuch", "true"), "there is no such container"),
         (("load", "-i", "/etc/passwd"), "a layer, or an archive that is unpacked"),

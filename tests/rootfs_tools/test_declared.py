@@ -94,7 +94,7 @@ def test_a_volume_through_a_link_of_the_image(program: Program, tmp_path: Path) 
     [
         (["/"], "invalid volume '/'"),
         (["../../"], "invalid volume '/'"),
-        (["/plain"], "declares a volume at /plain, and has a file there"),
+        (["/plain"], "mounted at /plain, and the image has a file there"),
         (["/proc/sys"], "lies over /proc/sys"),
         ([f"/v{n}" for n in range(101)], "the image declares 101 volumes (100 at most)"),
     ],

@@ -1,7 +1,8 @@
 """docker's commands: a container of an image, from `run` to `rm`.
 
 run           `run`; run_flags: its flags; run_options: what they and the image ask for
-mounts        --volume, --mount, --tmpfs, and the volumes that an image declares
+mounts        --volume, --mount, --tmpfs, --volumes-from, and the volumes that an image declares
+volume        the commands for volumes
 rights        --user, --security-opt
 view          what is shown while the container starts
 exec          `exec`; exec_flags: its flags; exec_inside: its process, in the sealed interpreter

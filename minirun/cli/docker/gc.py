@@ -15,6 +15,7 @@ from minirun.doctor.attempts import sweep
 from minirun.image import workshop
 from minirun.net import attach, network
 from minirun.running import gc as orphans
+from minirun.running import volumes
 
 
 class Gc(Flags):
@@ -37,6 +38,8 @@ def main_gc(args: list[str], settings: Settings) -> int:
     if not flags.dry_run:
         for name in sweep(settings.root) if os.path.isdir(settings.root) else ():
             _show_removed(name, "its doctor died", dry=False)
+        for name in volumes.sweep(settings.store):
+            _show_removed(name, "its maker died", dry=False)
         _sweep_images(settings.store)
     return 1 if failed else 0
 

@@ -1,4 +1,4 @@
-"""--volume, --mount and --tmpfs of `run`: what docker mounts in a container for them.
+"""--volume, --mount, --tmpfs and --volumes-from of `run`: what docker mounts in a container.
 
 All raise UsageError, which names the flag and how it is to be written.
 """
@@ -8,33 +8,56 @@ from __future__ import annotations
 import os
 
 from minirun.cli.words import size
-from minirun.core.errors import UsageError
-from minirun.core.keeping import places
+from minirun.core.errors import StateError, UsageError
+from minirun.core.keeping import places, state
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
 from minirun.core.rootfs.mount_options import COPY_UP
 from minirun.oci.bundle import absolute
+from minirun.oci.run_config import SPREADING
 
 with lazy:
     import re  # few have quotes
+
+    from minirun.core.kernel import mountinfo
+    from minirun.engines import roots
+    from minirun.running import volumes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from minirun.cli.docker.run_flags import ConfigFlags
-    from minirun.image.store import Image
+    from minirun.core.keeping.container_record import MountRecord
+    from minirun.core.keeping.settings import Settings
     from minirun.oci.run_config import RunOptions
+    from minirun.running.volumes import Volume
 
-    MountArgument = tuple[str, str, tuple[str, ...]]
-    """Source, destination and options of a mount. The source "" is a new tmpfs."""
-
-_MOUNT = "type=bind,src=/host/path,dst=/path[,ro], or type=tmpfs,dst=/path[,tmpfs-size=64m]"
+_VOLUME = "-v NAME:/container/path, or -v /host/path:/container/path[:ro]"
+_MOUNT = "type=volume,src=NAME,dst=/path; type=bind,src=/host/path,dst=/path; type=tmpfs,dst=/path"
 _KEYS = {
     "type": "type", "source": "source", "src": "source", "target": "target", "dst": "target",
-    "destination": "target", "readonly": "ro", "ro": "ro", "tmpfs-size": "size",
-    "tmpfs-mode": "mode",
+    "destination": "target", "readonly": "ro", "ro": "ro", "consistency": "consistency",
+    "bind-propagation": "bind-propagation", "bind-nonrecursive": "bind-nonrecursive",
+    "bind-recursive": "bind-recursive", "volume-nocopy": "volume-nocopy",
+    "volume-label": "volume-label", "volume-driver": "volume-driver", "volume-opt": "volume-opt",
+    "volume-subpath": "volume-subpath", "tmpfs-size": "tmpfs-size", "tmpfs-mode": "tmpfs-mode",
 }  # fmt: skip
 """docker's names of what --mount takes."""
+_BARE = ("ro", "volume-nocopy", "bind-nonrecursive")
+"""Keys that need no value: they are true then."""
+_SEVERAL = ("volume-label", "volume-opt")
+_CONSISTENCY = ("consistent", "cached", "delegated", "default")
+"""What a Mac's file sharing knows; on Linux docker takes the words, and they mean nothing."""
+_RECURSIVE = ("enabled", "disabled", "writable", "readonly")
+_OTHERS = {
+    "image": "its files are in the image: minirun run IMAGE, or COPY --from=IMAGE in a Dockerfile",
+    "npipe": "a named pipe is of Windows",
+    "cluster": "a cluster volume is of docker's swarm",
+}
+"""docker's further types, and why they are none here."""
+_OPTIONS = frozenset(("ro", "rw", "noexec", "nosuid", "nodev", "z", "Z", "nocopy"))
 _FLAGS = frozenset(
     (
         "ro", "rw", "exec", "noexec", "suid", "nosuid", "dev", "nodev", "atime", "noatime",
@@ -52,15 +75,65 @@ VOLUME_LIMIT = 100
 """So many volumes one image may declare."""
 
 
-def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
-    """Return the options with what the flags mount; none may hide another, in docker's words."""
-    rows = [*map(_volume, flags.volume), *map(_mount, flags.mount), *map(_tmpfs, flags.tmpfs)]
+class MountArgument(Record):
+    """What one flag mounts."""
+
+    source: str
+    """A path of the host; "" for a tmpfs."""
+    target: str
+    options: tuple[str, ...]
+    volume: Volume | None = None
+    subpath: str = ""
+    folder: bool = False
+    """`source` is made if it is missing."""
+    inherited: bool = False
+    """It is another container's: --volumes-from."""
+
+    def noted(self) -> MountRecord:
+        """Return what the container's record says of it."""
+        options = [word for word in self.options if word != COPY_UP]
+        kind = "volume" if self.volume else "bind" if self.source else "tmpfs"
+        name = self.volume.name if self.volume else ""
+        row: MountRecord = {
+            "type": kind, "name": name, "source": self.source, "target": self.target,
+            "options": options,
+        }  # fmt: skip
+        if self.volume and self.volume.anonymous:
+            row["anonymous"] = True
+        if self.subpath:
+            row["subpath"] = self.subpath
+        return row
+
+
+def add(run: RunOptions, flags: ConfigFlags, settings: Settings) -> RunOptions:
+    """Return the options with what the flags mount; none may hide another, in docker's words.
+
+    What --volumes-from brings gives way to a flag with the same destination. Nothing is made yet.
+    Raises MinirunError.
+    """
     found: dict[str, MountArgument] = {}
-    for row in rows:
-        if found.setdefault(row[1], row) is not row:
+    for row in (
+        *(_volume(text, settings) for text in flags.volume),
+        *(_mount(text, settings) for text in flags.mount),
+        *map(_tmpfs, flags.tmpfs),
+    ):
+        if found.setdefault(row.target, row) is not row:
             hint = "one -v, --mount or --tmpfs for a destination"
-            raise UsageError(f"duplicate mount point: {row[1]}", hint)
-    return run._replace(mounts=tuple(found.values()))
+            raise UsageError(f"duplicate mount point: {row.target}", hint)
+    for text in flags.volumes_from:
+        for row in _of_container(text, settings):
+            if row.target not in found or found[row.target].inherited:
+                found[row.target] = row
+    rows = tuple(found.values())
+    subpaths = {row.target: row.subpath for row in rows if row.subpath}
+    return run._replace(
+        mounts=tuple((row.source, row.target, row.options) for row in rows),
+        mount_records=tuple(row.noted() for row in rows),
+        volumes=tuple(row.volume for row in rows if row.volume),
+        folders=tuple(row.source for row in rows if row.folder),
+        root_propagation=_root_propagation(rows),
+        choices=run.choices._replace(subpaths=subpaths),
+    )
 
 
 def add_declared(run: RunOptions) -> RunOptions:
@@ -71,74 +144,244 @@ def add_declared(run: RunOptions) -> RunOptions:
     (minirun.core.rootfs.mount_entry). A flag's mount with the same destination takes its place.
     """
     given = {absolute(path) for _, path, _ in run.mounts}
-    volumes = sorted({absolute(path) for path in run.declared["volumes"]} - given)
-    if "/" in volumes:
+    declared = sorted({absolute(path) for path in run.declared["volumes"]} - given)
+    if "/" in declared:
         raise UsageError("invalid volume '/': the image declares one in place of all its files")
-    if len(volumes) > VOLUME_LIMIT:
-        raise UsageError(f"the image declares {len(volumes)} volumes", f"{VOLUME_LIMIT} at most")
-    rows = [(f"{places.VOLUMES}/{n}", path, (COPY_UP,)) for n, path in enumerate(volumes)]
-    return run._replace(mounts=(*rows, *run.mounts))
+    if len(declared) > VOLUME_LIMIT:
+        raise UsageError(f"the image declares {len(declared)} volumes", f"{VOLUME_LIMIT} at most")
+    rows = [
+        MountArgument(f"{places.VOLUMES}/{n}", path, (COPY_UP,)) for n, path in enumerate(declared)
+    ]
+    noted: list[MountRecord] = [{**row.noted(), "type": "volume"} for row in rows]
+    return run._replace(
+        mounts=(*((row.source, row.target, row.options) for row in rows), *run.mounts),
+        mount_records=(*noted, *run.mount_records),
+    )
 
 
-def in_memory(document: dict[str, Any]) -> None:
-    """Make the declared volumes of a config.json for a bundle into file systems in memory."""
+def in_bundle(document: dict[str, Any]) -> None:
+    """Change a config.json that is to be a bundle's: only `run IMAGE` fills volumes.
+
+    The volumes that the image declares become file systems in memory.
+    """
     for row in document["mounts"]:
         if row["source"].startswith(f"{places.VOLUMES}/"):
             options = ["rw", "nosuid", "nodev", COPY_UP]
             row.update({"type": "tmpfs", "source": "tmpfs", "options": options})
+        elif row["type"] == "bind":
+            row["options"] = [word for word in row["options"] if word != COPY_UP]
 
 
-def _volume(text: str) -> MountArgument:
+def _volume(text: str, settings: Settings) -> MountArgument:
+    """Return what -v says: [SOURCE:]DESTINATION[:OPTIONS]."""
     parts = text.split(":")
-    if len(parts) not in (2, 3) or not parts[0]:
-        raise UsageError(f"invalid volume {text!r}", "-v /host/path:/container/path[:ro]")
-    place = _destination(parts[1], f"volume {text!r}", "-v /host/path:/container/path[:ro]")
-    source = _source(parts[0], f"volume {text!r}")
-    options = tuple(parts[2].split(",")) if len(parts) == 3 else ()
-    unknown = set(options) - {"ro", "rw", "noexec", "nosuid", "nodev", "z", "Z"}
-    if unknown:
-        raise UsageError(f"volume {text!r}: unknown option {min(unknown)!r}", "ro or rw")
-    return source, place, tuple(o for o in options if o not in ("z", "Z"))
+    where = f"volume {text!r}"
+    if len(parts) > 3 or not all(parts):
+        raise UsageError(f"invalid {where}", _VOLUME)
+    source, target = (parts[0], parts[1]) if len(parts) > 1 else ("", parts[0])
+    target = _destination(target, where, _VOLUME)
+    words = parts[2].split(",") if len(parts) == 3 else []
+    is_volume = source[:1] not in ("/", ".")
+    options = _options(words, where, is_volume=is_volume)
+    if is_volume:
+        volume = _named(source, where) if source else None
+        return _of_volume(volume, target, options, settings, copies="nocopy" not in words)
+    path = os.path.abspath(source)
+    return MountArgument(path, target, options, folder=not _exists(path, where))
 
 
-def _mount(text: str) -> MountArgument:
+def _options(words: list[str], where: str, *, is_volume: bool) -> tuple[str, ...]:
+    """Return the mount options that -v's words mean. Raises UsageError, as docker does, for two of
+    a kind."""
+    known = [*_OPTIONS, *SPREADING, *_CONSISTENCY]
+    if unknown := set(words) - set(known):
+        hint = "ro, rw, z, Z, nocopy, [r]shared, [r]slave, [r]private, or cached"
+        raise UsageError(f"{where}: unknown option {min(unknown)!r}", hint)
+    for kind in (("ro", "rw"), ("z", "Z"), SPREADING, _CONSISTENCY):
+        if len(twice := [word for word in words if word in kind]) > 1:
+            raise UsageError(f"{where}: {' and '.join(twice)} exclude each other", "one of them")
+    spreading = SPREADING & set(words)
+    if is_volume and spreading:
+        text = f"{where}: {min(spreading)} is for a bind mount, and this is a volume"
+        raise UsageError(text, "-v /host/path:/path:rshared")
+    if not is_volume and "nocopy" in words:
+        raise UsageError(f"{where}: nocopy is for a volume, and this is a bind mount", _VOLUME)
+    if {"z", "Z"} & set(words) and os.path.exists("/sys/fs/selinux/enforce"):
+        warn(
+            f"{where}: z and Z label nothing: SELinux is on, and minirun leaves labels as they are"
+        )
+    return tuple(o for word in words for o in _option(word))
+
+
+def _option(word: str) -> tuple[str, ...]:
+    """Return what a word of -v is to mount(8). Read-only is all that is mounted below, too."""
+    if word == "ro":
+        return ("ro", "rro")
+    return () if word in ("z", "Z", "nocopy", *_CONSISTENCY) else (word,)
+
+
+def _named(name: str, where: str) -> Volume:
+    """Return a volume that a flag names. Raises UsageError, in docker's words."""
+    try:
+        hint = f"for the folder {os.path.abspath(name)} write ./{name}"
+        volumes.check_name(name, hint if os.path.exists(name) else "")
+    except volumes.VolumeError as error:
+        raise UsageError(f"{where}: {error}", error.hint) from None
+    return volumes.Volume(name)
+
+
+def _of_volume(
+    volume: Volume | None,
+    target: str,
+    options: tuple[str, ...],
+    settings: Settings,
+    subpath: str = "",
+    *,
+    copies: bool,
+) -> MountArgument:
+    """Return the mount of a volume; None for an anonymous one. Raises UsageError."""
+    if not volume:
+        volume = volumes.Volume(volumes.new_name(), anonymous=True)
+    try:
+        if volume.name in volumes.names(settings.store):
+            volume = volumes.load(settings.store, volume.name)._replace(anonymous=volume.anonymous)
+    except volumes.VolumeError as error:
+        raise UsageError(str(error), error.hint) from None
+    if own := volume.mount():
+        source, words = own
+        if source and not os.path.exists(source):
+            text = f"volume {volume.name}: its device {source} does not exist on this host"
+            raise UsageError(text, f"mkdir {source}")
+        words = (*_SAFE, *words) if not source else words
+        options = tuple(word for word in options if source or word != "rro")
+        return MountArgument(source, target, (*words, *options), volume, subpath)
+    copied = (COPY_UP,) if copies and not subpath else ()
+    source = volumes.data(settings.store, volume.name)
+    return MountArgument(source, target, (*copied, *options), volume, subpath)
+
+
+def _mount(text: str, settings: Settings) -> MountArgument:
     """Return what --mount says."""
-    given = _fields(text)
-    kind = given.get("type", "").lower()
-    source, read_only = given.get("source", ""), given.get("ro", "false")
-    if kind not in ("bind", "tmpfs"):
-        raise UsageError(f"mount {text!r}: type {kind or 'volume'!r} is not supported", _MOUNT)
-    if read_only not in (*_TRUE, *_FALSE):
-        raise UsageError(f"invalid mount {text!r}: readonly is true or false", _MOUNT)
-    target = _destination(given.get("target", ""), f"mount {text!r}", _MOUNT)
-    options = ["ro"] if read_only in _TRUE else []
+    given, several = _fields(text)
+    where = f"mount {text!r}"
+    kind = given.get("type", "volume").lower()
+    if kind in _OTHERS:
+        raise UsageError(f"{where}: minirun has no mounts of type {kind}", _OTHERS[kind])
+    if kind not in ("bind", "volume", "tmpfs"):
+        raise UsageError(f"{where}: unknown type {kind!r}", _MOUNT)
+    for key in (*given, *several):
+        group = key.partition("-")[0]
+        if group in ("bind", "volume", "tmpfs") and group != kind:
+            text = f"{where}: cannot mix '{group}-*' options with mount type '{kind}': {key}"
+            raise UsageError(text, f"type={group}, or without {key}")
+    if given.get("consistency", "default") not in _CONSISTENCY:
+        raise UsageError(f"{where}: invalid consistency", ", ".join(_CONSISTENCY))
+    target = _destination(given.get("target", ""), where, _MOUNT)
+    read_only = _true(given, "ro", where)
     if kind == "bind":
-        if "size" in given or "mode" in given:
-            raise UsageError(f"mount {text!r}: tmpfs-size and tmpfs-mode are a tmpfs'", _MOUNT)
-        if not source:
-            raise UsageError(f"invalid mount {text!r}: it has no source", _MOUNT)
-        return _source(source, f"mount {text!r}"), target, tuple(options)
-    if source:
-        raise UsageError(f"invalid mount {text!r}: a tmpfs has no source", _MOUNT)
-    if "size" in given:
-        options.append(f"size={size(given['size'])}")
-    if "mode" in given:
-        options.append(f"mode={given['mode']}")
-    return "", target, _of_tmpfs(options, f"mount {text!r}")
+        return _bind_mount(given, target, where, read_only=read_only)
+    if kind == "volume":
+        return _volume_mount(given, several, target, where, settings, read_only=read_only)
+    if given.get("source"):
+        raise UsageError(f"invalid {where}: a tmpfs has no source", _MOUNT)
+    options = ["ro"] if read_only else []
+    if "tmpfs-size" in given:
+        options.append(f"size={size(given['tmpfs-size'])}")
+    if "tmpfs-mode" in given:
+        options.append(f"mode={given['tmpfs-mode']}")
+    return MountArgument("", target, _of_tmpfs(options, where))
 
 
-def _fields(text: str) -> dict[str, str]:
-    """Return the values of --mount by their names in _KEYS."""
+def _bind_mount(
+    given: dict[str, str], target: str, where: str, *, read_only: bool
+) -> MountArgument:
+    """Return a bind mount; unlike with -v its source has to be there."""
+    source = given.get("source", "")
+    if not source:
+        raise UsageError(f"invalid {where}: it has no source", _MOUNT)
+    if source[0] not in "/.":
+        text = f"invalid {where}: {source!r} is no path of the host"
+        raise UsageError(text, f"the folder {os.path.abspath(source)} is ./{source}")
+    path = os.path.abspath(source)
+    if not _exists(path, where):
+        text = f"invalid {where}: bind source path does not exist: {path}"
+        raise UsageError(text, "mkdir it first, or -v, which makes it")
+    recursive = given.get("bind-recursive", "enabled")
+    if recursive not in _RECURSIVE:
+        text = f"invalid {where}: invalid bind-recursive {recursive!r}"
+        raise UsageError(text, ", ".join(_RECURSIVE))
+    alone = recursive == "disabled" or _true(given, "bind-nonrecursive", where)
+    spreading = given.get("bind-propagation", "")
+    if spreading and spreading not in SPREADING:
+        text = f"invalid {where}: invalid bind-propagation {spreading!r}"
+        raise UsageError(text, "private, rprivate, shared, rshared, slave or rslave")
+    if recursive == "readonly" and not (read_only and spreading in ("", "rprivate")):
+        text = f"invalid {where}: bind-recursive=readonly needs readonly"
+        raise UsageError(text, "and bind-propagation=rprivate, or none")
+    options: tuple[str, ...] = ("bind",) if alone else ()
+    options += ("ro",) if read_only else ()
+    options += ("rro",) if read_only and not alone and recursive != "writable" else ()
+    return MountArgument(path, target, (*options, *filter(None, [spreading])))
+
+
+def _volume_mount(
+    given: dict[str, str],
+    several: dict[str, list[str]],
+    target: str,
+    where: str,
+    settings: Settings,
+    *,
+    read_only: bool,
+) -> MountArgument:
+    """Return the mount of a volume, named or anonymous."""
+    if given.get("volume-driver", "local") != "local":
+        text = f"invalid {where}: volume-driver {given['volume-driver']!r}"
+        raise UsageError(text, "minirun has no volumes but local ones")
+    name, subpath = given.get("source", ""), given.get("volume-subpath", "")
+    if subpath.startswith("/") or ".." in subpath.split("/"):
+        text = f"invalid {where}: volume-subpath must be a relative path within the volume"
+        raise UsageError(text, "volume-subpath=folder/inner")
+    if subpath and not name:
+        text = f"invalid {where}: an anonymous volume is empty: there is no {subpath!r} in it"
+        raise UsageError(text, "source=NAME")
+    labels = dict(text.partition("=")[::2] for text in several.get("volume-label", ()))
+    options = dict(text.partition("=")[::2] for text in several.get("volume-opt", ()))
+    try:
+        volumes.check_options(options)
+    except volumes.VolumeError as error:
+        raise UsageError(f"invalid {where}: {error}", error.hint) from None
+    volume = _named(name, where) if name else volumes.Volume(volumes.new_name(), anonymous=True)
+    copies = not _true(given, "volume-nocopy", where)
+    words = ("ro", "rro") if read_only else ()
+    volume = volume._replace(labels=labels, options=options)
+    return _of_volume(volume, target, words, settings, subpath, copies=copies)
+
+
+def _true(given: dict[str, str], key: str, where: str) -> bool:
+    """Return the value of a switch of --mount, as Go reads it. Raises UsageError."""
+    value = given.get(key, "false")
+    if value not in (*_TRUE, *_FALSE):
+        shown = "readonly" if key == "ro" else key
+        raise UsageError(f"invalid {where}: {shown} is true or false", _MOUNT)
+    return value in _TRUE
+
+
+def _fields(text: str) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the values of --mount by their names in _KEYS; and those that may be several."""
     given: dict[str, str] = {}
+    several: dict[str, list[str]] = {}
     for field in _split(text):
         name, equals, value = field.partition("=")
         key = _KEYS.get(name.lower())
         if not key:
             raise UsageError(f"mount {text!r}: unexpected key {name!r}", _MOUNT)
-        if not equals and key != "ro":
+        if not equals and key not in _BARE:
             raise UsageError(f"invalid mount {text!r}: {name!r} needs a value", _MOUNT)
-        given[key] = value if equals else "true"
-    return given
+        if key in _SEVERAL:
+            several.setdefault(key, []).append(value)
+        else:
+            given[key] = value if equals else "true"
+    return given, several
 
 
 def _split(text: str) -> list[str]:
@@ -156,7 +399,8 @@ def _tmpfs(text: str) -> MountArgument:
     """Return what --tmpfs says."""
     path, _, words = text.partition(":")
     place = _destination(path, f"tmpfs {text!r}", "--tmpfs /path[:size=64m,mode=1777]")
-    return "", place, _of_tmpfs(words.split(",") if words else [], f"tmpfs {text!r}")
+    options = _of_tmpfs(words.split(",") if words else [], f"tmpfs {text!r}")
+    return MountArgument("", place, options)
 
 
 def _of_tmpfs(words: list[str], where: str) -> tuple[str, ...]:
@@ -181,6 +425,76 @@ def _is_setting(name: str, value: str) -> bool:
     return value.isascii() and value.isdigit() and len(value) < 20
 
 
+def _of_container(text: str, settings: Settings) -> list[MountArgument]:
+    """Return what --volumes-from CONTAINER[:ro|rw] mounts: volumes and bind mounts of another.
+
+    Its record decides, which only root (or the user) can write; a volume counts by its name, and a
+    path has to be absolute. Raises UsageError.
+    """
+    name, _, mode = text.partition(":")
+    if mode not in ("", "ro", "rw") or not name:
+        text = f"invalid --volumes-from {text!r}: {f'invalid mode {mode!r}' if mode else 'no name'}"
+        raise UsageError(text, "--volumes-from CONTAINER, CONTAINER:ro or CONTAINER:rw")
+    place, container_id = roots.locate(settings, name)
+    try:
+        record = state.load(place.root, container_id)
+    except StateError as error:
+        raise UsageError(f"--volumes-from {text}: {error}", error.hint) from None
+    read_only = ("ro", "rro") if mode == "ro" else ()
+    found = []
+    for row in record.mounts or ():
+        if row["type"] == "tmpfs" or not row["source"]:
+            continue  # as with docker: a file system in memory is the container's own
+        options = (*row["options"], *(word for word in read_only if word not in row["options"]))
+        found.append(_inherited(row, options, record.directory, settings, text))
+    return found
+
+
+def _inherited(
+    row: MountRecord, options: tuple[str, ...], directory: str, settings: Settings, text: str
+) -> MountArgument:
+    """Return a mount of another container's record. Raises UsageError."""
+    where = f"--volumes-from {text}"
+    target = _destination(row["target"], where, "another container")
+    if row["name"]:
+        volume = _named(row["name"], where)._replace(anonymous=row.get("anonymous", False))
+        subpath = row.get("subpath", "")
+        found = _of_volume(volume, target, options, settings, subpath, copies=False)
+        return found._replace(inherited=True)
+    source = row["source"]
+    if source.startswith(f"{places.VOLUMES}/"):
+        source = f"{directory}/{places.VOLUMES}/{os.path.basename(source)}"
+    if not source.startswith("/") or not _exists(source, where):
+        raise UsageError(f"{where}: its source {source} does not exist", "without --volumes-from")
+    return MountArgument(source, target, options, inherited=True)
+
+
+def _root_propagation(rows: tuple[MountArgument, ...]) -> str:
+    """Return what linux.rootfsPropagation has to be, as docker chooses it. Raises UsageError."""
+    found = ""
+    for row in rows:
+        words = {word.removeprefix("r") for word in SPREADING & set(row.options)}
+        kind = "shared" if "shared" in words else "slave" if "slave" in words else ""
+        if kind:
+            _check_spreading(row.source, kind)
+            found = "shared" if "shared" in (found, kind) else "rslave"
+    return found
+
+
+def _check_spreading(source: str, kind: str) -> None:
+    """Raise UsageError, in docker's words, if mounts cannot spread from or to a source."""
+    real = os.path.realpath(source)
+    over = [m for m in mountinfo.read() if f"{real}/".startswith(f"{m.mount_point.rstrip('/')}/")]
+    top = max(over, key=lambda mount: len(mount.mount_point))  # of two at one place the later
+    top = [mount for mount in over if mount.mount_point == top.mount_point][-1]
+    fields = " ".join(top.propagation)
+    if "shared:" in fields or (kind == "slave" and "master:" in fields):
+        return
+    wanted = "a shared mount" if kind == "shared" else "a shared or slave mount"
+    text = f"path {source} is mounted on {top.mount_point} but it is not {wanted}"
+    raise UsageError(text, f"mount --make-rshared {top.mount_point}")
+
+
 def _destination(path: str, where: str, hint: str) -> str:
     """Return a path of a container, cleaned. Raises UsageError if nothing can be mounted there."""
     if not path.startswith("/"):
@@ -191,21 +505,13 @@ def _destination(path: str, where: str, hint: str) -> str:
     return cleaned
 
 
-def _source(path: str, where: str) -> str:
-    """Return a path of the host as an absolute one. Raises UsageError if nothing is there.
-
-    A word that begins with neither / nor . is no path, but docker's name of a volume.
-    """
-    if path[0] not in "/.":
-        text = f"{where}: {path!r} is no path: docker has a volume of that name, minirun has none"
-        there = f"for the folder {os.path.abspath(path)} write ./{path}"
-        raise UsageError(text, there if os.path.exists(path) else "/host/path, or ./path")
-    source = os.path.abspath(path)
+def _exists(path: str, where: str) -> bool:
+    """Return True if something is at a path of the host. Raises UsageError if that is not known."""
     try:
-        os.stat(source)
+        os.stat(path)
     except FileNotFoundError:
-        raise UsageError(f"{where}: {source} does not exist on this host") from None
+        return False
     except OSError as error:
         what = os.strerror(error.errno or 0).lower()
-        raise UsageError(f"{where}: {source}: {what}") from None
-    return source
+        raise UsageError(f"{where}: {path}: {what}") from None
+    return True

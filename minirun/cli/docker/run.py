@@ -32,7 +32,7 @@ with lazy:
     from minirun.engines import rootless_config
     from minirun.gpu.nvidia.hook import installed
     from minirun.oci.terminal import keys as detach
-    from minirun.running import background, restarts
+    from minirun.running import background, restarts, volumes
     from minirun.show.text import dry_run  # few runs are dry
 
 TYPE_CHECKING = False
@@ -87,7 +87,7 @@ def _launch(
     restart = flags.restart if flags.restart != "no" else ""
     supervision = supervise.SupervisorOptions(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm, log=limits,
-        restart=restart, begin=_note_holders(options), earlier=flags.earlier,
+        restart=restart, begin=_begin(options), earlier=flags.earlier,
     )  # fmt: skip
     if isinstance(flags, RunFlags):
         viewers = _viewers(flags, settings)
@@ -101,8 +101,8 @@ def _launch(
             gpus=flags.gpus, warnings=list(options.warnings), seccomp=options.seccomp,
             network=options.network.as_json() if options.network else None,
             default_pids_limit="pids_limit" not in flags.given, declared=options.declared,
-            labels=options.labels, restart=restart, interactive=flags.interactive,
-            health=health,
+            mounts=list(options.mount_records) or None,
+            labels=options.labels, restart=restart, interactive=flags.interactive, health=health,
             stop_timeout=int(flags.stop_timeout), output=limits._asdict() if limits else None,
         )  # fmt: skip
 
@@ -177,6 +177,21 @@ def _limits(flags: CreateFlags) -> OutputLimits | None:
     if flags.log_driver == "none":
         return None
     return words.log_limits(flags.log_opt) if flags.log_opt else OutputLimits()
+
+
+def _begin(options: run_config.RunOptions) -> Callable[[Container], None] | None:
+    """Return what is to be done before stage 1, when there is a record: volumes, and -v's folders
+    are made, and who has which GPU is noted. None if nothing is."""
+    note = _note_holders(options)
+    if not (options.volumes or options.folders):
+        return note
+
+    def begin(container: Container) -> None:
+        volumes.prepare(container, options.volumes, options.folders)
+        if note:
+            note(container)
+
+    return begin
 
 
 def _note_holders(options: run_config.RunOptions) -> Callable[[Container], None] | None:

@@ -134,6 +134,7 @@ class ConfigFlags(Flags):
     volume: list[str] = flag("-v")
     mount: list[str]
     tmpfs: list[str]
+    volumes_from: list[str]
     workdir: str = flag("-w")
     user: str = flag("-u")
     hostname: str = flag("-h")

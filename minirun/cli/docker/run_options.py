@@ -37,7 +37,6 @@ READERS = {
             "env", "env_file", "uidmap", "gidmap", "annotation", "label", "label_file",
         )
     ),
-    mounts: frozenset(("volume", "mount", "tmpfs")),
     rights: frozenset(("user", "group_add", "privileged", "ipc", "init", "security_opt")),
 }  # fmt: skip
 """Module → flags. Its `add(run, flags, image)` returns RunOptions with what they say."""
@@ -48,6 +47,7 @@ _OF_GPUS = frozenset(
 
 _BY_VARIABLES = ("nvidia", "amd", "habana")
 """Runtimes of --runtime that give GPUs by variables of the environment: minirun does so in-line."""
+FLAGS_OF_MOUNTS = frozenset(("volume", "mount", "tmpfs", "volumes_from"))
 _OF_NETWORKS = frozenset(
     (
         "publish", "publish_all", "ip", "ip6", "mac_address", "network_alias", "dns", "dns_search",
@@ -96,6 +96,8 @@ def from_flags(
             run = module.add(run, flags, image)
     if not given.isdisjoint(PROPERTIES):
         run = properties.add(run, flags, settings)
+    if given & FLAGS_OF_MOUNTS:
+        run = mounts.add(run, flags, settings)
     if "volumes" in image.declared:
         run = mounts.add_declared(run)
     if flags.expose:

@@ -20,8 +20,12 @@ from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import say
+from minirun.core.lazy import lazy
 from minirun.engines import roots
 from minirun.running import lookup
+
+with lazy:
+    from minirun.running import volumes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,8 +55,8 @@ class Rm(Flags):
 def main_rm(args: list[str], settings: Settings) -> int:
     """Delete containers, and print their names; one that fails stops none of the others.
 
-    --volumes is docker's; here what an image's volumes hold goes with the container always.
-    Raises OSError.
+    With --volumes their anonymous volumes go too; what lies in a volume that the image declares
+    goes always. Raises OSError.
     """
     flags = Rm(args)
     if not flags.args:
@@ -61,11 +65,14 @@ def main_rm(args: list[str], settings: Settings) -> int:
     def delete_one(name: str) -> None:
         place, container_id = roots.locate(settings, name, only_made_up=True)
         is_there = os.path.lexists(f"{place.root}/{container_id}")
+        mounts = state.load(place.root, container_id).mounts if flags.volumes and is_there else None
         delete(place, container_id, force=flags.force)
         if not is_there:  # with --force, which docker says so, and with status 0
             error = state.no_such_container(name)
             error.status = 0
             raise error
+        if mounts:
+            volumes.drop_unused(place, volumes.anonymous(mounts))
 
     return each(flags.args, delete_one)
 

@@ -39,8 +39,8 @@ def main_spec(args: list[str], settings: Settings) -> int:
         if is_default and (without_root or not _count_processes(settings.cgroup_version)):
             options = options._replace(pids_limit=0)  # in a bundle it would no longer be a default
         document = run_config.config(flags.name or "minirun", options)
-        if "volumes" in options.declared:
-            mounts.in_memory(document)
+        if options.mounts:
+            mounts.in_bundle(document)
         if without_root:
             rootless_config.adapt(document)
         return write(clean_json(jsonlite.dumps(document, indent=2)) + "\n")

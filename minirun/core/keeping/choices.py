@@ -45,6 +45,8 @@ class Choices(Record):
     """Directories of the image's layers, lowest first; then root.path is an overlay of them."""
     volatile: bool = False
     """What the container writes need not outlive it (--rm), so overlayfs never syncs the disk."""
+    subpaths: dict[str, str] = {}
+    """Destination of a volume → what of it is mounted: a path below its root, which is hostile."""
     bound: bool = False
     """Its init ends with its supervisor: a step of a build is nothing without the build."""
 

@@ -49,6 +49,24 @@ if TYPE_CHECKING:
         scope: NotRequired[str]
         """The unit of systemd."""
 
+    class MountRecord(TypedDict):
+        """What a container was given by -v, --mount, --tmpfs, --volumes-from or its image."""
+
+        type: str
+        """volume, bind or tmpfs."""
+        name: str
+        """The volume's; "" for a bind mount, a tmpfs, and a volume in the container's directory."""
+        source: str
+        """On the host, absolute; volumes/N below the container's directory; "" for a tmpfs."""
+        target: str
+        options: list[str]
+        anonymous: NotRequired[bool]
+        """The volume goes with the container, if --rm or `rm -v` says so."""
+        subpath: NotRequired[str]
+        """What of the volume is mounted."""
+
+    MountRecords = list[MountRecord]
+
     class HostMountRecord(TypedDict):
         """What a mount among the host's is found by: minirun.oci.mounts.host_namespace."""
 
@@ -131,6 +149,8 @@ class ContainerRecord(Record):
     """minirun.running.output.OutputLimits; None: what it writes is not kept."""
     health: dict[str, Any] | None = None
     """How its health is checked: minirun.running.health; None: it is not."""
+    mounts: MountRecords | None = None
+    """What flags and image have mounted in it: its volumes are in use by it as long as it is."""
     network: dict[str, Any] | None = None
     """What it is to have of networks: minirun.net.request. None: lo alone, or its config.json's."""
     no_pivot: Switch = False

@@ -74,6 +74,21 @@ def _is_mount(value: Any) -> bool:
     return all(type(number) is int and number >= 0 for number in (value["id"], *numbers))
 
 
+def _are_mounts(value: Any) -> bool:
+    """Return True if this is a list of what minirun.cli.docker.mounts notes."""
+    if not isinstance(value, list):
+        return False
+    for row in value:
+        if not isinstance(row, dict) or not _texts(row.get("options")):
+            return False
+        texts = (row.get("name"), row.get("source"), row.get("target"), row.get("subpath", ""))
+        if row.get("type") not in ("volume", "bind", "tmpfs") or not _texts(list(texts)):
+            return False
+        if row["target"][:1] != "/" or type(row.get("anonymous", False)) is not bool:
+            return False
+    return True
+
+
 def _is_cgroup(value: Any) -> bool:
     """Return True if this is what minirun.cgroups.Cgroup.record returns.
 
@@ -136,7 +151,7 @@ TESTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "Status": (lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
     "Pid": (_is_pid, "a process"), "ProcessIdentity": (_is_process, "a process"),
     "Time": (_is_time, "a time"), "CgroupRecord": (_is_cgroup, "a cgroup"),
-    "HostMountRecord": (_is_mount, "a mount"),
+    "HostMountRecord": (_is_mount, "a mount"), "MountRecords": (_are_mounts, "a list of mounts"),
     "CgroupVersion": (lambda value: value in ("auto", "v1", "v2"), "auto, v1 or v2"),
     "ExitStatus": (lambda value: type(value) is int and 0 <= value < 256, "an exit status"),
 }  # fmt: skip

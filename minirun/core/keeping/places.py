@@ -4,6 +4,7 @@
         images/NAME/              an image: image.json, perhaps layers/0 …     image/catalogue
         layers/HEX/fs/, blobs/    layers that images share, and their archives image/layers, blobs
         networks/NAME/            a network: network.json, leases/ID             net/network, leases
+        volumes/NAME/             a volume: volume.json, _data/                running/volumes
         networks/.forwarding      what was set before the host forwarded         net/forwarding
         builds/                   the cache of `build`                         image/dockerfile
         drivers/                  files of SIMULATED drivers, simulated.json   gpu/simulated
@@ -48,6 +49,7 @@ STORE = "/var/lib/minirun"
 IMAGES, DRIVERS, ROOTS, CONTAINERS = "images", "drivers", "roots", "containers"
 NETWORKS, NETWORK, LEASES = "networks", "network.json", "leases"
 FORWARDING = ".forwarding"
+VOLUME, VOLUME_DATA = "volume.json", "_data"
 
 # A state root: a container's directory is f"{root}/{id}".
 ROOT = f"{STORE}/{CONTAINERS}"

@@ -93,7 +93,7 @@ def mount(
     points = MountPoints(root, row, where)
     path: str = row["destination"]
     below = -1  # the directory that is covered, if its content is to be copied
-    if is_volume(config, row):
+    if is_filled(config, row):
         below = _volume(points, path, where)
     elif options.copy_up and not is_bind(row):
         below = points.make_dir(path)
@@ -143,12 +143,31 @@ def _bind(
         root.allow(trees[0])
         operations.attach(root, trees[0], path)
         return
-    source = source_of(config, row, where)
-    fd = os.open(source, os.O_PATH | os.O_CLOEXEC)
+    fd = open_source(config, row, where)
     try:
         root.allow(fd)
         recursive = bool(options.flags & mounts.MS_REC)
-        operations.bind_fd(root, fd, source, path, recursive=recursive)
+        operations.bind_fd(root, fd, row["source"], path, recursive=recursive)
+    finally:
+        os.close(fd)
+
+
+def open_source(config: Config, row: dict[str, Any], where: str) -> int:
+    """Open what an entry binds, with O_PATH: what is mounted then is what was looked up.
+
+    A path below a volume's root leads through what containers have written there: it stays inside.
+    Raises ConfigError, OSError.
+    """
+    fd = os.open(source_of(config, row, where), os.O_PATH | os.O_CLOEXEC)
+    inner = config.choices.subpaths.get(row["destination"])
+    if inner is None:
+        return fd
+    try:
+        return Root(fd).open(inner)
+    except OSError as error:
+        what = os.strerror(error.errno or 0).lower()
+        text = f"config.json: {where}: volume-subpath {inner!r} of the volume: {what}"
+        raise ConfigError(text, "a path that is there, below the volume's root") from None
     finally:
         os.close(fd)
 
@@ -178,15 +197,17 @@ def is_at_dev(row: dict[str, Any]) -> bool:
     return os.path.normpath(destination).lstrip("/") == "dev"
 
 
-def is_volume(config: Config, row: dict[str, Any]) -> bool:
-    """Return True for the bind mount of a volume that the image declares; `run IMAGE` has them."""
-    source = row.get("source") or ""
-    return source.startswith(f"{places.VOLUMES}/") and bool(config.choices.layers)
+def is_filled(config: Config, row: dict[str, Any]) -> bool:
+    """Return True for the bind mount of a volume that gets what the image has there, if it is
+    empty; `run IMAGE` has them."""
+    words = row.get("options") or ()
+    return bool(config.choices.layers) and is_bind(row) and mount_options.COPY_UP in words
 
 
 def volumes(config: Config) -> list[str]:
     """Return the directories of an image's volumes, relative to the container's own."""
-    return [row["source"] for row in config.raw.get("mounts") or () if is_volume(config, row)]
+    rows = [row for row in config.raw.get("mounts") or () if is_filled(config, row)]
+    return [row["source"] for row in rows if row["source"].startswith(f"{places.VOLUMES}/")]
 
 
 def _volume(root: Root, path: str, where: str) -> int:
@@ -194,8 +215,9 @@ def _volume(root: Root, path: str, where: str) -> int:
     try:
         return root.make_dir(path)
     except NotADirectoryError:
-        text = f"config.json: {where}.destination: the image declares a volume at {path}"
-        raise ConfigError(f"{text}, and has a file there", "-v /host/path:PATH instead") from None
+        text = f"config.json: {where}.destination: a volume is to be mounted at {path}"
+        hint = "another path, or -v /host/file:PATH"
+        raise ConfigError(f"{text}, and the image has a file there", hint) from None
 
 
 def as_shell(row: dict[str, Any]) -> str:

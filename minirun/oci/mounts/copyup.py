@@ -4,19 +4,64 @@ What the spec says: runtime-spec, config.md, "Linux mount options": it MAY be. W
 does: runc copies into a tmpfs elsewhere and moves that; crun and podman use it for /etc, /run and
 the like with a read-only root. Here the old directory is held by a descriptor and copied from.
 
-The volumes that an image declares are filled in the same way. The tree is the image's: links are
+A volume is filled in the same way, if nothing is in it yet. The tree is the image's: links are
 copied, never followed; what is neither file, directory nor link (a device, a FIFO, a socket) is
 left out.
 """
 
+import fcntl
 import os
 import stat
+
+from minirun.core.rootfs import tree
 
 _ENXIO = 6
 _NOT_TAKEN = (1, 95)
 """EPERM, EOPNOTSUPP."""
 _DEEPEST = 200
 """Levels; each holds two descriptors open."""
+
+
+_FILLING = ".minirun-filling"
+"""What is copied into a volume lies here until it is whole."""
+
+
+def fill(source: int, target: int) -> None:
+    """Copy the directory `source`, with its mode and owner, into the volume `target`, if that is
+    empty.
+
+    Of containers that begin with one volume at a time the first copies, and the others wait. If it
+    is killed, the next one goes on: each name in the volume's root appears when all below it is
+    there. Raises OSError.
+    """
+    fcntl.flock(target, fcntl.LOCK_EX)  # until `target` is closed
+    there = os.listdir(target)
+    if there and _FILLING not in there:
+        return
+    readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=source)
+    try:
+        if os.listdir(readable):
+            _fill(readable, target)
+        make_like(target, source)
+    finally:
+        os.close(readable)
+
+
+def _fill(source: int, target: int) -> None:
+    tree.remove_at(target, _FILLING)
+    os.mkdir(_FILLING, 0o700, dir_fd=target)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    draft = os.open(_FILLING, flags, dir_fd=target)
+    try:
+        copy_directory(source, draft)
+        make_like(target, source)
+        there = os.listdir(target)
+        for name in os.listdir(draft):
+            if name not in there:
+                os.rename(name, name, src_dir_fd=draft, dst_dir_fd=target)
+    finally:
+        os.close(draft)
+    tree.remove_at(target, _FILLING)
 
 
 def copy_directory(source: int, target: int, depth: int = 0) -> None:

@@ -55,11 +55,17 @@ class MountSources(Extra):
                 wanted, where = mount_options.parse(row.get("options") or []), f"mounts[{index}]"
                 if wanted.id_map or row.get("uidMappings"):
                     self.trees[where] = _tree(config, row, wanted, where)
-                elif is_another_user and mount_entry.is_bind(row):
-                    source = mount_entry.source_of(config, row, where)
-                    if not _is_open(source):
+                elif (
+                    is_another_user
+                    and mount_entry.is_bind(row)
+                    and not _is_open(mount_entry.source_of(config, row, where))
+                ):
+                    fd = mount_entry.open_source(config, row, where)
+                    try:
                         why = "init, another user out here, could not reach it"
-                        self.trees[where] = _clone(source, wanted, is_slave=True, why=why)
+                        self.trees[where] = _clone(fd, row["source"], wanted, why=why)
+                    finally:
+                        os.close(fd)
         except BaseException:
             self.close()
             raise
@@ -76,9 +82,10 @@ class MountSources(Extra):
         """Copy the directory `below` into the mount at `path`; `whole`: also its owner and mode."""
         target = root.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            copyup.copy_directory(below, target)
             if whole:
-                copyup.make_like(target, below)
+                copyup.fill(below, target)
+            else:
+                copyup.copy_directory(below, target)
         finally:
             os.close(target)
 
@@ -100,10 +107,11 @@ def _tree(config: Config, row: dict[str, Any], wanted: MountOptions, where: str)
     if not mount_entry.is_bind(row):
         raise ConfigError(f"config.json: {where}: only a bind mount can be id-mapped")
     source = mount_entry.source_of(config, row, where)
+    fd = mount_entry.open_source(config, row, where)
     owner = _user_namespace(config, row, where)
     try:
         shared = (config.linux.get("rootfsPropagation") or "").endswith("shared")
-        tree = _clone(source, wanted, is_slave=not shared, why="to be id-mapped")
+        tree = _clone(fd, source, wanted, is_slave=not shared, why="to be id-mapped")
         deep = wanted.id_map == "ridmap"
         try:
             mounts.mount_setattr(
@@ -121,14 +129,16 @@ def _tree(config: Config, row: dict[str, Any], wanted: MountOptions, where: str)
         ) from None
     finally:
         os.close(owner)
+        os.close(fd)
     return tree
 
 
-def _clone(source: str, wanted: MountOptions, *, is_slave: bool, why: str) -> int:
-    """Return a detached copy of the mount at a path; nothing spreads from a slave to the host."""
+def _clone(fd: int, source: str, wanted: MountOptions, *, is_slave: bool = True, why: str) -> int:
+    """Return a detached copy of what `fd` refers to; nothing spreads from a slave to the host."""
     recursive = bool(wanted.flags & mounts.MS_REC)
-    flags = mounts.OPEN_TREE_CLONE | (mounts.AT_RECURSIVE if recursive else 0)
-    tree = mounts.open_tree(mounts.AT_FDCWD, source, flags, why=why)
+    flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
+    flags |= mounts.AT_RECURSIVE if recursive and stat.S_ISDIR(os.fstat(fd).st_mode) else 0
+    tree = mounts.open_tree(fd, "", flags, shown=source, why=why)
     try:
         if is_slave:
             mounts.mount_setattr(tree, propagation=mounts.MS_SLAVE, recursive=True, shown=source)

@@ -138,28 +138,27 @@ def test_volume_from_the_working_directory(minirun: Program, tmp_path: Path, pat
         assert output(minirun, *words, "busybox", "cat", "/data/file", cwd=where) == "found\n"
 
 
-@pytest.mark.parametrize("name", ["data", "data/below", "~", "~root"])
+@pytest.mark.parametrize("name", ["data/below", "~", "~root"])
 @pytest.mark.parametrize("flag", ["-v", "--mount"])
 def test_what_is_no_path_is_no_folder(
     minirun: Program, tmp_path: Path, name: str, flag: str
 ) -> None:
-    """docker has a volume of that name, or refuses it; the folder of that name is another thing."""
+    """No volume has such a name; the folder of that name is another thing."""
     (tmp_path / name).mkdir(parents=True)
     text = f"{name}:/x" if flag == "-v" else f"type=bind,source={name},target=/x"
     done = minirun("run", "--rm", flag, text, "busybox", "true", cwd=tmp_path)
     assert done.returncode == 125 and done.stderr.count("\n") == 1
-    assert f"{name!r} is no path: docker has a volume of that name" in done.stderr
-    assert f"for the folder {tmp_path}/{name} write ./{name})" in done.stderr
-    done = minirun("run", "--rm", flag, text.replace(name, "nosuch"), "busybox", "true")
-    assert done.returncode == 125 and "(/host/path, or ./path)" in done.stderr
+    words = "invalid characters for a local volume name" if flag == "-v" else "is no path of the"
+    assert words in done.stderr
+    assert f"the folder {tmp_path}/{name}" in done.stderr and f"./{name})" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("volume", "text"),
     [
-        ("/etc", "invalid volume"), ("/etc:relative", "invalid volume"), (":/x", "invalid volume"),
+        ("etc", "invalid volume"), ("/etc:relative", "invalid volume"), (":/x", "invalid volume"),
         ("/etc:/", "the destination cannot be /"), ("/etc:/x:magic", "unknown option 'magic'"),
-        ("/nosuch/dir:/x", "/nosuch/dir does not exist"), ("/etc:/x:ro:rw", "invalid volume"),
+        ("/etc/passwd/x:/x", "not a directory"), ("/etc:/x:ro:rw", "invalid volume"),
     ],
 )  # fmt: skip
 def test_volumes_that_are_none(minirun: Program, volume: str, text: str) -> None:

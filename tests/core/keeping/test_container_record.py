@@ -12,6 +12,7 @@ from minirun.core.keeping.container_record import ContainerRecord, parse
 from records import whole
 
 PLACE = "/run/minirun/c1"
+MOUNT = {"type": "volume", "name": "a", "source": "/a", "target": "/x", "options": []}
 WRONG: dict[str, tuple[Any, ...]] = {
     "str": (5, [], True), "bool": (0, "true", []), "Switch": (0, []), "list[str]": ("a", [5]),
     "dict[str, str]": ([], {"a": 1}), "dict[str, Any]": ([], "a"), "Any": (),
@@ -20,6 +21,10 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "Time": ("now", 5, "2026-13-01T00:00:00.0Z"), "CgroupVersion": ("v3", 2, []),
     "CgroupRecord": ({}, {"version": 2, "path": "/", "dirs": {"": "/"}}, []),
     "HostMountRecord": ({}, {"id": 1, "directory": [1], "boot": ""}), "ExitStatus": (-1, 256, True),
+    "MountRecords": (
+        {}, [5], [{"type": "volume"}], [{**MOUNT, "type": "image"}], [{**MOUNT, "target": "x"}],
+        [{**MOUNT, "options": "ro"}], [{**MOUNT, "anonymous": 1}], [{**MOUNT, "subpath": 1}],
+    ),
 }  # fmt: skip
 
 
