@@ -70,6 +70,7 @@ MODULES = {
     "rootfs_tools.cli.build": "build",
     "rootfs_tools.cli.history": "history",
     "rootfs_tools.cli.export": "export",
+    "rootfs_tools.cli.copy": "cp",
     "rootfs_tools.cli.system": "system",
     "minirun.cli.nvidia.container_cli": "nvidia-container-cli nvidia-container-runtime-hook",
     "minirun.cli.nvidia.ctk": "nvidia-ctk nvidia-cdi-hook",

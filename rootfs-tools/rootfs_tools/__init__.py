@@ -27,6 +27,7 @@ minirun reaches the workshop through two tables, of commands (minirun.cli) and o
     catalogue       the images of the store: put in, checked, removed
     gc, usage       what nothing needs any more; how much room all takes
     history, compare, tree, walk  how an image was made; what differs; what a tree holds
+    container_tree, copying       the files of a container; `cp` into it and out of it
     export, image_bundle          a container's files as an archive; an image as a bundle
     pull_log        a pull as events of the container's log
     cli/            the commands

@@ -332,14 +332,21 @@ def _special(parent: int, name: str, member: Member) -> None:
             if unprivileged():  # no mknod then; a container's /dev is its own
                 kind, device = stat.S_IFREG, 0
         os.mknod(name, kind | 0o600, device, dir_fd=parent)
-    with _as_far_as_allowed():
-        os.chown(name, member.uid, member.gid, dir_fd=parent, follow_symlinks=False)
-    if member.kind != "link":
         fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         try:
-            os.chmod(f"/proc/self/fd/{fd}", member.mode)
+            found = os.fstat(fd)
+            if (stat.S_IFMT(found.st_mode), found.st_rdev) != (kind, device):
+                raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), name)  # exchanged just now
+            own = f"/proc/self/fd/{fd}"
+            with _as_far_as_allowed():
+                os.chown(own, member.uid, member.gid)
+            os.chmod(own, member.mode)
+            os.utime(own, ns=(member.mtime, member.mtime))
         finally:
             os.close(fd)
+        return
+    with _as_far_as_allowed():
+        os.chown(name, member.uid, member.gid, dir_fd=parent, follow_symlinks=False)
     times = (member.mtime, member.mtime)
     os.utime(name, ns=times, dir_fd=parent, follow_symlinks=False)
 

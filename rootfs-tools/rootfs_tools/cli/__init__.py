@@ -8,6 +8,6 @@ pull, bars      pull, and a run whose image is missing; the bars of its progress
 push, login     push; login, logout
 build           build; build_context: the folder or archive that it is given
 history         history
-export          export
+export          export; copy: cp; commit
 system          image gc, system df
 """

@@ -69,6 +69,9 @@ class _OfRoot(TarWriter):
 class Packer:
     """Writes a tree as it is."""
 
+    stay = _STAY
+    """How the next name is looked up: no mount is entered."""
+
     def __init__(self, writer: TarWriter) -> None:
         self.writer = writer
         self._linked: dict[tuple[int, int], str] = {}
@@ -87,7 +90,7 @@ class Packer:
         for name in sorted(os.listdir(fd), key=os.fsencode):
             inner = f"{path}/{name}" if path else name
             try:
-                found = files.openat2(fd, name, os.O_PATH | os.O_NOFOLLOW, _STAY)
+                found = files.openat2(fd, name, os.O_PATH | os.O_NOFOLLOW, self.stay)
             except FileNotFoundError:
                 continue  # it is gone by now
             except OSError as error:

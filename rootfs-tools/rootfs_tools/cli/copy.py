@@ -1,0 +1,131 @@
+"""`minirun cp`: files between the host and a container, or between two: rootfs_tools.copying."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+
+from minirun.cli import as_runc
+from minirun.cli.flags import Flags, flag
+from minirun.core.container import Container
+from minirun.core.errors import StateError, UsageError
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import say, warn
+from minirun.engines import roots
+from minirun.running import lookup
+from rootfs_tools import container_tree, copying
+from rootfs_tools.export import OwnIds, own_ids
+
+
+class Cp(Flags):
+    """Copy files between a container and the host."""
+
+    command = "cp"
+    archive: bool = flag("-a")
+    follow_link: bool = flag("-L")
+    quiet: bool = flag("-q")
+
+
+def main(args: list[str], settings: Settings) -> int:
+    """Copy; return 0. Raises MinirunError with status 1, as docker's."""
+    flags = Cp(args)
+    if len(flags.args) != 2:
+        text = f'"cp" requires exactly 2 arguments, got {len(flags.args)}'
+        raise UsageError(text, "minirun cp CONTAINER:PATH DST, or minirun cp SRC CONTAINER:PATH", 1)
+    return as_runc(lambda: _copy(flags, settings))
+
+
+def _copy(flags: Cp, settings: Settings) -> int:
+    source, target = map(_parted, flags.args)
+    if not (source[0] or target[0]):
+        text = "must specify at least one container source"
+        raise UsageError(text, f"NAME:PATH is a container's; {flags.args[0]} is the host's")
+    for name, path in (source, target):
+        if name and not path:
+            raise UsageError(f"{name}: the path in the container is empty", f"{name}:/")
+    if source[0] and target[0]:
+        _between(source, target, flags, settings)
+    elif source[0]:
+        _from_container(*source, target[1], flags, settings)
+    else:
+        _to_container(source[1], *target, flags, settings)
+    if not flags.quiet and os.isatty(2) and target[1] != "-":
+        say(f"copied to {flags.args[1]}")
+    return 0
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """Return the container and the path of an argument; "" and a path of the host.
+
+    As with docker a path with a colon in it is the host's if it begins with / or . .
+    """
+    name, colon, path = text.partition(":")
+    if text[:1] in ("/", ".") or not colon or not name:
+        return "", text
+    return name, path
+
+
+def _container(name: str, settings: Settings) -> Container:
+    return lookup.load(*roots.locate(settings, name))
+
+
+def _from_container(name: str, path: str, target: str, flags: Cp, settings: Settings) -> None:
+    """Copy to the host, or write an archive. Raises MinirunError, OSError."""
+    container = _container(name, settings)
+    if target == "-" and os.isatty(1):
+        raise StateError("cowardly refusing to write an archive to a terminal", "redirect it")
+    with ExitStack() as stack:
+        root = stack.enter_context(container_tree.seen(container, writable=False))
+        source = copying.find(root, path, name, follow=flags.follow_link)
+        stack.callback(os.close, source.fd)
+        if target == "-":
+            stream = stack.enter_context(open(1, "wb", closefd=False))
+            copying.write_archive(source, OwnIds(stream, container.config.linux))
+            return
+        place = copying.on_the_host(target, source)
+        stack.callback(place.root.close)
+        change = copying.OutOf(container.config.linux, keep_owner=flags.archive)
+        copying.copy(source, place, change)
+    if change.devices:
+        more = f" and {len(change.devices) - 1} more" if len(change.devices) > 1 else ""
+        warn(f"devices are left out: {name}: {change.devices[0]}{more}")
+
+
+def _to_container(source: str, name: str, path: str, flags: Cp, settings: Settings) -> None:
+    """Copy from the host, or from an archive. Raises MinirunError, OSError."""
+    container = _container(name, settings)
+    change = copying.into(container.config.linux, _user(container) if flags.archive else None)
+    with ExitStack() as stack:
+        found = None
+        if source != "-":
+            found = copying.on_host(source, follow=flags.follow_link)
+            stack.callback(os.close, found.fd)
+        root = stack.enter_context(container_tree.seen(container, writable=True))
+        target = copying.inside(root, path, name, found)
+        if found:
+            copying.copy(found, target, change)
+        else:
+            with open(0, "rb", closefd=False) as stream:
+                copying.read_archive(stream, target, change)
+
+
+def _between(
+    source: tuple[str, str], target: tuple[str, str], flags: Cp, settings: Settings
+) -> None:
+    """Copy from one container into another; docker's cp cannot. Raises MinirunError, OSError."""
+    one, other = (_container(name, settings) for name in (source[0], target[0]))
+    out = own_ids(one.config.linux)
+    enter = copying.into(other.config.linux, _user(other) if flags.archive else None)
+    with ExitStack() as stack:
+        root = stack.enter_context(container_tree.seen(one, writable=False))
+        found = copying.find(root, source[1], source[0], follow=flags.follow_link)
+        stack.callback(os.close, found.fd)
+        second = stack.enter_context(container_tree.seen(other, writable=True))
+        place = copying.inside(second, target[1], target[0], found)
+        copying.copy(found, place, lambda member: enter(out(member)))
+
+
+def _user(container: Container) -> tuple[int, int]:
+    """Return user and group of the container's command, as it counts."""
+    user = container.config.process.get("user") or {}
+    return user.get("uid", 0), user.get("gid", 0)

@@ -1,0 +1,223 @@
+"""The files of a container, by a descriptor of its root: for `export`, `cp` and `commit`.
+
+Of one that runs, the root directory of its init counts, which is opened while that process is known
+to be the container's. Of one that has ended, the layers and what it has written over them are
+mounted again, where no other process sees it.
+
+`cp` sees what docker's sees (moby's daemon/containerfs_linux.go): the root filesystem with volumes
+and bind mounts, and nothing else that is mounted: no /proc, no /sys, no file system in memory, and
+no mount that the container has made itself. So the root mount alone is cloned, and config.json's
+bind mounts are laid over it in a mount namespace of its own. init's namespace is entered for one
+system call, open_tree(2), in which no path is looked up and no file of the container is loaded
+(CVE-2019-14271 was docker-tar in a chroot, which loaded the container's libraries).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from minirun.core.container import Container
+from minirun.core.errors import ConfigError, StateError
+from minirun.core.keeping import places, state
+from minirun.core.keeping.settings import unprivileged
+from minirun.core.kernel import files, mounts, namespaces
+from minirun.core.rootfs import build, mount_entry, mount_options
+from minirun.core.rootfs.build import RootMount
+from minirun.core.rootfs.inroot import Root
+
+_MOUNT = namespaces.FLAGS["mount"]
+_READ = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_PATH = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+@contextmanager
+def opened(container: Container) -> Iterator[int]:
+    """Yield a descriptor of the container's root filesystem, as its init sees it.
+
+    Raises StateError, OSError.
+    """
+    if _has_ended(container):
+        with _unseen(container):
+            fd = _mounted(container, writable=False)
+            try:
+                yield files.reopen(fd, os.O_RDONLY | os.O_DIRECTORY)
+            finally:
+                os.close(fd)
+        return
+    fd = _root_of_init(container)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def seen(container: Container, *, writable: bool) -> Iterator[Root]:
+    """Yield the root of the container's files as `cp` sees them. Raises StateError, OSError."""
+    with ExitStack() as stack:
+        if _has_ended(container):
+            stack.enter_context(_unseen(container))
+            top = _mounted(container, writable=writable)
+        else:
+            init = _root_of_init(container)
+            stack.callback(os.close, init)
+            tree = _cloned(container, init)
+            stack.callback(os.close, tree)
+            stack.enter_context(_unseen(container))
+            place = os.open(container.directory, _PATH)
+            mounts.move_mount(tree, place, shown=container.directory)
+            os.close(place)
+            top = os.open(container.directory, _PATH)
+        root = Root(top)
+        stack.callback(root.close)
+        _lay_over(container, root)
+        yield root
+
+
+def _has_ended(container: Container) -> bool:
+    """Return True if no process of the container is left. Raises StateError for a half-made one."""
+    status = container.record.status
+    if status == state.CREATING:
+        raise StateError(f"container {container.id} is not complete: it has no files yet")
+    return status == state.STOPPED
+
+
+def _root_of_init(container: Container) -> int:
+    """Return a descriptor of init's root directory. Raises StateError."""
+    init = container.record.first_process()
+    try:
+        fd = os.open(f"/proc/{init['pid']}/root", _READ)
+    except (FileNotFoundError, ProcessLookupError):
+        raise StateError(f"container {container.id} ended just now", "try it again") from None
+    if not state.is_alive(init) or os.path.samestat(os.fstat(fd), os.stat("/")):
+        os.close(fd)
+        raise StateError(f"container {container.id} has no root filesystem of its own now")
+    return fd
+
+
+def _cloned(container: Container, root: int) -> int:
+    """Return a copy of the mount that `root` lies on, without those below it. Raises OSError.
+
+    It can be made in the mount namespace that it belongs to, and nowhere else.
+    """
+    init = container.record.first_process()
+    if unprivileged():
+        text = "cp without root: the files of a container that runs are its user namespace's"
+        raise StateError(text, f"minirun exec {container.id} tar c PATH, or sudo minirun cp")
+    theirs = os.open(f"/proc/{init['pid']}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    with _home():
+        try:
+            if not state.is_alive(init):
+                raise StateError(f"container {container.id} ended just now", "try it again")
+            namespaces.setns(theirs, _MOUNT, why="a mount is cloned in its own namespace")
+            flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
+            return mounts.open_tree(root, "", flags, shown="/", why="its root mount alone")
+        finally:
+            os.close(theirs)
+
+
+@contextmanager
+def _home() -> Iterator[None]:
+    """Return to the mount namespace and the directory of the caller at the end."""
+    home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    folder = os.open(".", _PATH)
+    try:
+        yield
+    finally:
+        namespaces.setns(home, _MOUNT, why="back again")
+        os.fchdir(folder)
+        os.close(folder)
+        os.close(home)
+
+
+@contextmanager
+def _unseen(container: Container) -> Iterator[None]:
+    """Be in a mount namespace of one's own: what is mounted in it no other process sees."""
+    if unprivileged() and container.config.layers:
+        text = f"container {container.id} has ended: without root its files cannot be mounted"
+        raise StateError(text, f"ls {container.directory}/{places.UPPER}: what it has written")
+    with _home():
+        namespaces.unshare(_MOUNT)
+        mounts.mount(None, "/", None, mounts.MS_REC | mounts.MS_PRIVATE)
+        yield
+
+
+class _View(RootMount):
+    """The layers, lowest first, and nothing that could be written to."""
+
+    path: str
+    layers: tuple[str, ...]
+    writable: str
+    options: str = ""
+
+    def _options(self, layers: tuple[str, ...]) -> str:
+        return f"lowerdir={':'.join(map(_escaped, reversed(layers)))}{self.options}"
+
+
+def _escaped(path: str) -> str:
+    for sign in "\\,:":
+        path = path.replace(sign, f"\\{sign}")
+    return path
+
+
+def _mounted(container: Container, *, writable: bool) -> int:
+    """Mount the root of a container that has ended, in this mount namespace; return a descriptor.
+
+    Raises StateError, OSError.
+    """
+    config = container.config
+    if not config.layers:
+        return os.open(config.rootfs, _PATH | os.O_NOFOLLOW)
+    in_userns = "user" in config.namespaces
+    if writable and in_userns:
+        text = f"container {container.id} has ended, and has a user namespace: nothing is written"
+        raise StateError(text, "copy while it runs")
+    if writable:
+        return build.root_mount(config, config.layers, container.directory).execute().fd
+    layers = (*config.layers, f"{container.directory}/{places.UPPER}")
+    return _View(config.rootfs, layers, "", ",userxattr" if in_userns else "").execute().fd
+
+
+def _lay_over(container: Container, root: Root) -> None:
+    """Bind what config.json binds, in this mount namespace, where the container has a place for it.
+
+    A source that is gone is left out. Raises OSError.
+    """
+    config = container.config
+    for number, row in enumerate(config.raw.get("mounts") or ()):
+        if not mount_entry.is_bind(row):
+            continue
+        try:
+            source = mount_entry.open_source(config, row, f"mounts[{number}]")
+        except (ConfigError, OSError):
+            continue
+        try:
+            _bind(root, source, row)
+        finally:
+            os.close(source)
+
+
+def _bind(root: Root, source: int, row: dict[str, object]) -> None:
+    options = mount_options.parse(list(row.get("options") or ()))  # type: ignore[call-overload]
+    try:
+        place = root.open(str(row["destination"]))
+    except OSError:
+        return  # the container has removed the place
+    try:
+        is_directory = stat.S_ISDIR(os.fstat(source).st_mode)
+        if is_directory != stat.S_ISDIR(os.fstat(place).st_mode):
+            return
+        flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
+        flags |= mounts.AT_RECURSIVE if options.flags & mounts.MS_REC and is_directory else 0
+        tree = mounts.open_tree(source, "", flags, shown=str(row["source"]))
+        try:
+            if options.flags & mounts.MS_RDONLY:
+                mounts.mount_setattr(tree, mounts.MOUNT_ATTR_RDONLY, shown=str(row["destination"]))
+            mounts.move_mount(tree, place, shown=str(row["destination"]))
+        finally:
+            os.close(tree)
+    finally:
+        os.close(place)
