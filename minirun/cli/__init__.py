@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 MODULES = {
     "minirun.cli.docker.run": "run",
     "minirun.cli.docker.exec": "exec",
-    "minirun.cli.docker.containers": "ps logs events",
+    "minirun.cli.docker.ps": "ps",
+    "minirun.cli.docker.logs": "logs",
+    "minirun.cli.docker.events": "events",
     "minirun.cli.docker.start": "restart",
     "minirun.cli.docker.attach": "attach",
     "minirun.cli.docker.stop": "stop rm",

@@ -19,7 +19,7 @@ from binascii import crc32
 from minirun.core.errors import StateError
 from minirun.core.keeping import places, state
 from minirun.core.keeping.settings import Settings
-from minirun.running import kept_logs
+from minirun.running import kept_logs, renamed
 
 LIMIT = 100
 """How many roots are remembered: of more, the one is forgotten that was used longest ago."""
@@ -133,13 +133,19 @@ def _forget(entry: str) -> None:
 def locate(settings: Settings, name: str, *, only_made_up: bool = False) -> tuple[Settings, str]:
     """Return the settings for the root of the container that `name` means, and its whole id.
 
-    `name` is an id, or the begin of one that no other container has; the settings' own root comes
-    first. If nothing fits, the arguments are returned: loading the container raises then.
+    `name` is an id, what `rename` has made of one, or the begin of an id that no other container
+    has; the settings' own root comes first. If nothing fits, the arguments are returned: loading
+    the container raises then.
     `only_made_up`: an id that a user has chosen has to be whole, as docker has it for names, so
     that `rm -f web` is not the end of web2; a made-up one may be cut below a named root too. Raises
     StateError if several fit.
     """
-    if _has(settings.root, name) or (settings.root_is_named and not only_made_up):
+    if _has(settings.root, name):
+        return settings, name
+    for root in known(settings):
+        if renamed_id := renamed.find(root, name):
+            return settings._replace(root=root), renamed_id
+    if settings.root_is_named and not only_made_up:
         return settings, name
     places = [(root, each) for root in known(settings) for each in _names(root)]
     near = [place for place in places if place[1] == name] or [

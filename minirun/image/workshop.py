@@ -18,13 +18,14 @@ CALLS = {
     "find": "rootfs_tools.cli.pull.find",
     "sweep": "rootfs_tools.gc.sweep",
     "origins": "rootfs_tools.history.origins",
+    "inspected": "rootfs_tools.cli.image_inspect.inspected",
     "changes": "rootfs_tools.cli.image_inspect.changes",
 }
 """Name → function.
 
 missing: the image of a run, which is pulled or made. find: the same outside of a run. sweep: what
-makers of images left that were killed. origins: what made each layer of a container. changes: a
-container's files beside its image's.
+makers of images left that were killed. origins: what made each layer of a container. inspected: an
+image as docker's `inspect` describes it. changes: a container's files beside its image's.
 """
 
 

@@ -4,6 +4,7 @@ config.json says what was asked for; it is shown if the kernel cannot say it (af
 end), and if the two differ.
 
     document    all of it, key by key, for --json; page: as text
+    docker_form the same container as docker's `inspect` describes it; sizes: how many bytes it has
     processes   init: namespaces, user, capabilities, seccomp
     mounts      the kernel's list of mounts
     limits      the cgroup: limits, use, device rules

@@ -9,6 +9,8 @@ pipes           standard input and output
 output          what the command writes is kept; output_files, output_reader: in which files
 notify          $NOTIFY_SOCKET: the command says that it is ready, and systemd is told
 lookup          a container by its name; listing: all of a state root
+renamed         a container's name, if it is not its id
+moments         time stamps, and what --since says
 processes       the processes of a container, for `ps ID`
 kept_logs       logs of containers that are gone
 volumes         directories that outlive containers

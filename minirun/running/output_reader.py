@@ -5,13 +5,32 @@ from __future__ import annotations
 import os
 from collections import deque
 
-from minirun.core.keeping import jsonlite
+from minirun.core.keeping import jsonlite, state
 from minirun.core.keeping.places import OUTPUT
+from minirun.core.keeping.record import Record
+from minirun.core.keeping.visible import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
+
+
+class Span(Record):
+    """From when to when, in seconds since the epoch."""
+
+    begin: float = 0.0
+    end: float = float("inf")
+
+    def holds(self, stamp: str) -> bool:
+        """Return True if a time stamp of ours lies in it: they sort as texts do."""
+        if self.begin > 0 and stamp < state.timestamp(min(self.begin, _LAST)):
+            return False
+        return self.end > _LAST or stamp <= state.timestamp(max(self.end, 0.0))
+
+
+_LAST = 253402300799.0
+"""The end of the year 9999: RFC 3339 has four digits."""
 
 
 class OutputReader:
@@ -20,19 +39,23 @@ class OutputReader:
     It keeps the newest file open, so that it knows it again when it has got another name.
     """
 
-    def __init__(self, directory: str, timestamps: bool) -> None:
+    def __init__(
+        self, directory: str, timestamps: bool, span: Span | None = None, details: bool = False
+    ) -> None:
+        """`span`: which lines. `details`: docker's form, in which each line begins with a blank; what
+        stands before it there, of --log-opt, is nothing here."""
         self.directory = directory
-        self.timestamps = timestamps
+        self.timestamps, self.span, self.details = timestamps, span or Span(), details
         self.current: BinaryIO | None = None
 
     def show(self, tail: int | None = None) -> None:
         """Show the whole lines that have come since; with `tail`, so many of them at the end."""
-        lines = self._lines()
-        for line in lines if tail is None else deque(lines, maxlen=tail):
-            row = _row(line)
-            if not row:
-                continue
-            text = (f"{row['time']} " if self.timestamps else "") + row["log"]
+        rows = (
+            row for line in self._lines() if (row := _row(line)) and self.span.holds(row["time"])
+        )
+        for row in rows if tail is None else deque(rows, maxlen=tail):
+            before = f"{clean(row['time'])} " if self.timestamps else ""
+            text = before + (" " if self.details else "") + row["log"]
             _write(2 if row["stream"] == "stderr" else 1, text.encode(errors="replace"))
 
     def _lines(self) -> Iterator[bytes]:

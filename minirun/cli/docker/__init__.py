@@ -6,7 +6,10 @@ volume        the commands for volumes
 rights        --user, --security-opt
 view          what is shown while the container starts
 exec          `exec`; exec_flags: its flags; exec_inside: its process, in the sealed interpreter
-containers    ps, logs, events
+ps            ps; filters: --filter; formats: --format of docker's lists
+logs          logs
+events        events; docker_events: docker's form of it
+inspecting    inspect --format, --type
 stop          stop, rm
 network       network, port
 network_flags --network, -p, --dns and their kin

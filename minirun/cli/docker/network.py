@@ -22,9 +22,11 @@ from minirun.running import lookup
 from minirun.show.text import network_picture, paint, table
 
 with lazy:
+    from minirun.cli.docker import formats
     from minirun.inspect.network import facts, ways, why
     from minirun.net import attach, links, rtnetlink  # pyroute2: 130 ms
     from minirun.show.figures import network as network_figure
+    from minirun.show.text import template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ class NetworkInspect(Flags):
     """Print all that is known of networks."""
 
     command = "network inspect"
+    format: str = flag("-f")
     picture: bool
     svg: bool
 
@@ -206,7 +209,7 @@ def main_ls(args: list[str], settings: Settings) -> int:
     if flags.quiet:
         return show(net.name for net in found)
     if flags.format == "json":
-        return write(json.dumps([_document(settings.store, net) for net in found]) + "\n")
+        return write(json.dumps([document(settings.store, net) for net in found]) + "\n")
     rows = [("NAME", "SUBNET", "BRIDGE", "INTERNAL", "CONTAINERS")]
     for net in found:
         subnets = ", ".join(filter(None, (net.subnet, net.subnet6)))
@@ -229,8 +232,8 @@ def _live(store: str, net: Network) -> list[Lease]:
     return [lease for lease in leases.all_of(store, net.name) if leases.is_live(lease)]
 
 
-def _document(store: str, net: Network) -> dict[str, Any]:
-    """Return a network with docker's names."""
+def document(store: str, net: Network) -> dict[str, Any]:
+    """Return a network with docker's names: what `network inspect` prints."""
     config = [{"Subnet": net.subnet, "Gateway": net.gateway}]
     config[0] |= {"IPRange": net.ip_range} if net.ip_range else {}
     if net.subnet6:
@@ -261,8 +264,9 @@ def main_inspect(args: list[str], settings: Settings) -> int:
         return _draw(flags, settings)
     if not flags.args:
         raise UsageError("network inspect takes one name at least", "minirun network ls")
-    rows = [_document(settings.store, network.load(settings.store, each)) for each in flags.args]
-    return write(json.dumps(rows, indent=4) + "\n")
+    found = [network.load(settings.store, each) for each in flags.args]
+    rows = [template.Fields(document(settings.store, each)) for each in found]
+    return write(formats.documents(flags.format, rows))
 
 
 def _draw(flags: NetworkInspect, settings: Settings) -> int:

@@ -14,7 +14,7 @@ from contextlib import closing
 
 from minirun.cgroups import cgroup_of
 from minirun.cgroups.reading import listing
-from minirun.cli.flags import Flags
+from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.core.config import environment_of
 from minirun.core.container import Container
@@ -40,6 +40,7 @@ from minirun.show.log import find
 from minirun.show.text import network_picture, paint, table
 
 with lazy:
+    from minirun.cli.docker import inspecting
     from minirun.inspect.network import facts
 
 _WIDEST = 120
@@ -52,6 +53,9 @@ class Inspect(Flags):
 
     command = "inspect"
     devices: bool
+    format: str = flag("-f")
+    size: bool = flag("-s")
+    type: str
     json: bool
 
 
@@ -75,8 +79,12 @@ class GpuDiff(Flags):
 
 
 def main_inspect(args: list[str], settings: Settings) -> int:
-    """Print what a container is made of, or its device rules."""
+    """Print what a container is made of, or its device rules; with --format docker's document."""
     flags = Inspect(args)
+    if flags.given & {"format", "size", "type"} and flags.args:
+        flags.refuse_flags({"devices", "json"}, "with --format, --type or --size", "one of them")
+        form, kind = flags.format, flags.type
+        return inspecting.inspect(flags.args, form, kind, settings, size=flags.size)
     if len(flags.args) != 1:
         flags.refuse()
     container = _load(settings, flags.args[0])

@@ -39,6 +39,7 @@
         network/hosts …           with hostname, resolv.conf: bound in there     net/names
         volumes/0/ …              what the container has in an image's volumes running/reserve
         log.json, log.json.1 …    what the command has written to its streams  running/logfile
+        name                      what `rename` has called it                  running/renamed
         criu.pid                  the pid of an init that CRIU has restored    engines/criu/restore
 
 Only `run IMAGE` has rootfs, upper, work, lower, volumes. Without privileges: engines/rootless.
@@ -61,13 +62,12 @@ EVENTS, EDITS, SECCOMP = "events.jsonl", "edits.json", "seccomp.json"
 FROM_INIT, FROM_RUNTIME, EXEC, GATE = "init.fifo", "runtime.fifo", "exec.fifo", "gate.fifo"
 ROOTFS, UPPER, WORK, LOWER, VOLUMES = "rootfs", "upper", "work", "lower", "volumes"
 OUTPUT, CRIU_PID, JOIN, NOTIFY = "log.json", "criu.pid", "join.sock", "notify"
-NETWORK_FILES, HALTED, ATTACH = "network", "halted", "attach.sock"
+NETWORK_FILES, HALTED, ATTACH, NAME = "network", "halted", "attach.sock", "name"
 HEALTH, HEALTH_PID = "health.json", "health.pid"
 _NAMES = frozenset(
     (
         STATE, CONFIG, EVENTS, EDITS, FROM_INIT, FROM_RUNTIME, EXEC, GATE, JOIN, ROOTFS, UPPER,
-        WORK, LOWER, VOLUMES, CRIU_PID, SECCOMP, NOTIFY, NETWORK_FILES, HALTED,
-        ATTACH,
+        WORK, LOWER, VOLUMES, CRIU_PID, SECCOMP, NOTIFY, NETWORK_FILES, HALTED, ATTACH, NAME,
     )
 )  # fmt: skip
 

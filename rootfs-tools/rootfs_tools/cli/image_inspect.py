@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from minirun.cli.flags import Flags
+from minirun.cli.docker import formats
+from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.core.errors import UsageError, from_os
 from minirun.core.keeping import places
@@ -13,6 +14,7 @@ from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
 from minirun.image import store as shelf
 from minirun.running import lookup
+from minirun.show.text.template import Fields
 from rootfs_tools import catalogue, compare
 from rootfs_tools.archives import saving
 from rootfs_tools.cli.images import exactly
@@ -23,6 +25,7 @@ class ImageInspect(Flags):
     """Print all that is known of images."""
 
     command = "image inspect"
+    format: str = flag("-f")
 
 
 class ImageDiff(Flags):
@@ -37,15 +40,17 @@ def main(args: list[str], settings: Settings) -> int:
 
     Nothing is printed if one of them is not there.
     """
-    names = ImageInspect(args).args
+    flags = ImageInspect(args)
+    names = flags.args
     if not names:
         text = '"image inspect" requires at least 1 argument'
         raise UsageError(text, "minirun image inspect IMAGE…", 1)
-    rows = [_inspected(settings.store, name) for name in names]
-    return write(json.dumps(rows, indent=4) + "\n")
+    rows = [Fields(inspected(settings.store, name)) for name in names]
+    return write(formats.documents(flags.format, rows))
 
 
-def _inspected(store: str, name: str) -> dict[str, Any]:
+def inspected(store: str, name: str) -> dict[str, Any]:
+    """Return all that is known of an image, with docker's names. Raises ImageError."""
     image = catalogue.resolve(store, name)
     details = catalogue.details(store, image.name)
     found = saving.documents(store, details)

@@ -1,0 +1,213 @@
+"""--filter of docker's commands: NAME=VALUE, and which containers it lets through.
+
+Of one name several values mean "one of them", of label "all of them"; several names mean "each".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from minirun.core.errors import ImageError, StateError, UsageError
+from minirun.core.keeping import state
+from minirun.core.keeping.container_record import ContainerRecord
+from minirun.core.keeping.record import Record
+from minirun.image import split, store
+from minirun.inspect.docker_form import docker_status
+from minirun.net import leases
+from minirun.running import moments, renamed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from minirun.show.text.template import Fields
+
+STATUSES = ("created", "restarting", "running", "removing", "paused", "exited", "dead")
+HEALTH = ("starting", "healthy", "unhealthy", "none")
+OF_CONTAINERS = (
+    "ancestor", "before", "exited", "expose", "health", "id", "label", "name", "network", "publish",
+    "since", "status", "volume",
+)  # fmt: skip
+
+
+class Candidate(Record):
+    """A container that a filter is asked about."""
+
+    record: ContainerRecord
+    name: str
+    labels: dict[str, str]
+    networks: tuple[str, ...]
+    mounts: tuple[Fields, ...]
+
+
+def parse(
+    texts: Iterable[str], known: tuple[str, ...], flag: str = "--filter"
+) -> dict[str, list[str]]:
+    """Return name → values. Raises UsageError: 125 for a form, 1 for a name, as docker has it."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip().lower()
+        if not equals:
+            raise UsageError(f"invalid {flag} {text!r}: not NAME=VALUE", f"one of {_list(known)}")
+        if name not in known:
+            raise UsageError(
+                f"invalid {flag} {text!r}: no such filter", f"one of {_list(known)}", 1
+            )
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _list(words: Iterable[str]) -> str:
+    return ", ".join(words)
+
+
+def check(filters: dict[str, list[str]]) -> None:
+    """Raise UsageError, with status 1, for a value that can never fit."""
+    for value in filters.get("status", ()):
+        _one_of("status", value, STATUSES)
+    for value in filters.get("health", ()):
+        _one_of("health", value, HEALTH)
+    for value in filters.get("exited", ()):
+        if not re.fullmatch(r"-?\d{1,9}", value, re.ASCII):
+            raise UsageError(f"invalid --filter 'exited={value}'", "an exit status, such as 137", 1)
+    for name in ("name", "id"):
+        for value in filters.get(name, ()):
+            try:
+                re.compile(value)
+            except (re.error, RecursionError, OverflowError) as error:
+                text = f"invalid --filter '{name}={value}': {error}"
+                raise UsageError(text, "a regular expression, such as ^web", 1) from None
+    for name in ("publish", "expose"):
+        for value in filters.get(name, ()):
+            ports(name, value)
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise UsageError(f"invalid --filter '{name}={value}'", f"one of {_list(known)}", 1)
+
+
+def ports(name: str, text: str) -> set[str]:
+    """Return what publish=80, 80/udp or 8000-8003/tcp means: 80/tcp … Raises UsageError."""
+    numbers, _, protocol = text.partition("/")
+    first, dash, last = numbers.partition("-")
+    pair = [first, last if dash else first]
+    right = all(word.isascii() and word.isdigit() and 0 < int(word[:6]) < 65536 for word in pair)
+    if not right or protocol not in ("", "tcp", "udp", "sctp") or int(pair[0]) > int(pair[1]):
+        hint = "a port, perhaps with its protocol: 80, 53/udp, 8000-8003/tcp"
+        raise UsageError(f"invalid --filter '{name}={text}'", hint, 1)
+    return {f"{port}/{protocol or 'tcp'}" for port in range(int(pair[0]), int(pair[1]) + 1)}
+
+
+def has_labels(labels: dict[str, str], wanted: Iterable[str]) -> bool:
+    """Return True if each of KEY and KEY=VALUE is among the labels."""
+    for text in wanted:
+        key, equals, value = text.partition("=")
+        if key not in labels or (equals and labels[key] != value):
+            return False
+    return True
+
+
+class ContainerFilter:
+    """The filters of `ps` and of `container prune`."""
+
+    def __init__(
+        self, filters: dict[str, list[str]], records: list[ContainerRecord], store_path: str
+    ) -> None:
+        """Take the filters that :func:`parse` has read. Raises UsageError, StateError, OSError."""
+        check(filters)
+        self.filters, self.store = filters, store_path
+        self.before = [self._created(records, name) for name in filters.get("before", ())]
+        self.since = [self._created(records, name) for name in filters.get("since", ())]
+        self.ancestors = [_layers(store_path, name) for name in filters.get("ancestor", ())]
+
+    def _created(self, records: list[ContainerRecord], name: str) -> str:
+        for record in records:
+            if name in (record.id, renamed.name_of(record.directory)):
+                return record.created
+        raise StateError(f"no such container {name}", "minirun ps -a lists all", status=1)
+
+    def fits(self, one: Candidate) -> bool:
+        """Return True if the filters let a container through."""
+        return all(getattr(self, f"_{name}")(one, values) for name, values in self.filters.items())
+
+    def _id(self, one: Candidate, values: list[str]) -> bool:
+        return any(re.search(value, one.record.id) for value in values)
+
+    def _name(self, one: Candidate, values: list[str]) -> bool:
+        names = (one.name, f"/{one.name}")
+        return any(re.search(value, name) for value in values for name in names)
+
+    def _label(self, one: Candidate, values: list[str]) -> bool:
+        return has_labels(one.labels, values)
+
+    def _exited(self, one: Candidate, values: list[str]) -> bool:
+        status = one.record.exit_status
+        return one.record.status == state.STOPPED and str(status) in values
+
+    def _status(self, one: Candidate, values: list[str]) -> bool:
+        return docker_status(one.record.status) in values
+
+    def _health(self, one: Candidate, values: list[str]) -> bool:
+        return health_of(one.record) in values
+
+    def _before(self, one: Candidate, values: list[str]) -> bool:
+        return all(one.record.created < each for each in self.before)
+
+    def _since(self, one: Candidate, values: list[str]) -> bool:
+        return all(one.record.created > each for each in self.since)
+
+    def _network(self, one: Candidate, values: list[str]) -> bool:
+        return bool({*one.networks} & {*values})
+
+    def _volume(self, one: Candidate, values: list[str]) -> bool:
+        places = {row[key] for row in one.mounts for key in ("Name", "Source", "Destination")}
+        return bool((places - {""}) & {*values})
+
+    def _publish(self, one: Candidate, values: list[str]) -> bool:
+        live = leases.published(self.store, one.record) if one.record.pid else []
+        own = {f"{port['host_port']}/{port['protocol']}" for port in live}
+        return any(own & ports("publish", value) for value in values)
+
+    def _expose(self, one: Candidate, values: list[str]) -> bool:
+        rows = [str(port) for port in (one.record.declared or {}).get("ports") or ()]
+        own = {port if "/" in port else f"{port}/tcp" for port in rows}
+        own |= {f"{row[0]}/{row[1]}" for row in (one.record.network or {}).get("ports") or ()}
+        return any(own & ports("expose", value) for value in values)
+
+    def _ancestor(self, one: Candidate, values: list[str]) -> bool:
+        """Return True for the image, and for one that begins with its layers."""
+        own = list((one.record.choices or {}).get("layers") or ())
+        names = {one.record.image, (one.record.image or "").removesuffix(":latest")}
+        below = any(layers and own[: len(layers)] == layers for layers in self.ancestors)
+        return below or bool(names & {*values})
+
+
+def _layers(store_path: str, name: str) -> list[str]:
+    """Return the layers of the image of that name or digest; none if there is no such image."""
+    try:
+        found = store.find(store_path, split(name))
+    except (ImageError, OSError):
+        found = None
+    if found:
+        return list(found.layers)
+    digest = name.removeprefix("sha256:")
+    for row in store.list_images(store_path) if len(digest) >= 4 else ():
+        known = {row.get(key, "").removeprefix("sha256:") for key in ("digest", "id", "manifest")}  # type: ignore[attr-defined]
+        if any(each.startswith(digest) for each in known if each):
+            found = store.find(store_path, split(f"{row['name']}:{row['tag']}"))
+            return list(found.layers) if found else []
+    return []
+
+
+def health_of(record: ContainerRecord) -> str:
+    """Return starting, healthy or unhealthy; none for a container without a health check."""
+    found = getattr(record, "health", None)
+    word = found.get("Status") if isinstance(found, dict) else found
+    return word if word in HEALTH else "none"
+
+
+def until(values: list[str]) -> float:
+    """Return the latest time of creation that `--filter until=…` lets through."""
+    return min((moments.point(value, "--filter until") for value in values), default=float("inf"))

@@ -1,0 +1,252 @@
+"""`minirun ps`: which containers there are, as docker lists them; `ps ID`: one's processes.
+
+The containers are those of every state root in use (minirun.engines.roots), so that one that an
+engine has made is found too, unless --root names one. `ps ID` prints one container's processes, as
+runc has it: engines read --format json, a list of pids on the host.
+"""
+
+from __future__ import annotations
+
+import time
+
+from minirun.cgroups import cgroup_of
+from minirun.cli.flags import Flags, flag
+from minirun.cli.output import show, write
+from minirun.core.errors import MinirunError, UsageError
+from minirun.core.keeping import jsonlite, state
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import clean
+from minirun.core.lazy import lazy
+from minirun.engines import roots
+from minirun.running import listing, lookup, moments, renamed
+from minirun.show.text import table
+
+with lazy:
+    from minirun.cli.docker import filters, formats
+    from minirun.inspect import docker_form, sizes
+    from minirun.net import leases, ports
+    from minirun.running import processes  # subprocess: 10 ms
+    from minirun.show.text import template
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.cli.docker.filters import Candidate
+    from minirun.core.keeping.container_record import ContainerRecord
+    from minirun.show.text.template import Fields
+
+COLUMNS = ("CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "GPUS", "PORTS")
+FIELDS = {
+    "Command": "COMMAND", "CreatedAt": "CREATED AT", "Engine": "ENGINE", "GPUs": "GPUS",
+    "ID": "CONTAINER ID", "Image": "IMAGE", "Labels": "LABELS", "LocalVolumes": "LOCAL VOLUMES",
+    "Mounts": "MOUNTS", "Names": "NAMES", "Networks": "NETWORKS", "Ports": "PORTS",
+    "RunningFor": "CREATED", "Size": "SIZE", "State": "STATE", "Status": "STATUS",
+}  # fmt: skip
+"""Fields of --format, and what stands above each as a column. GPUs and Engine are minirun's."""
+PROCESS_FORMATS = ("table", "json")
+_SHORT = 30
+"""Signs of a command that a table shows."""
+
+
+class Ps(Flags):
+    """List containers, or the processes of one, with the options of ps(1)."""
+
+    command, mixed = "ps", False
+    all: bool = flag("-a")
+    filter: list[str] = flag("-f")
+    format: str
+    last: str = flag("-n", default="-1")
+    latest: bool = flag("-l")
+    no_trunc: bool
+    quiet: bool = flag("-q")
+    size: bool = flag("-s")
+
+
+def main_ps(args: list[str], settings: Settings) -> int:
+    """List containers, or with an id its processes."""
+    flags = Ps(args)
+    _take_runcs(flags)
+    if flags.args:
+        keys = {"all", "quiet", "filter", "last", "latest", "no_trunc", "size"}
+        flags.refuse_flags(keys, "with an id", "ps ID -o pid prints the pids alone")
+        return _processes(flags, settings)
+    return list_containers(flags, settings)
+
+
+def _take_runcs(flags: Ps) -> None:
+    """Read -f json as runc's --format: a filter has an equals sign."""
+    words = [text for text in flags.filter if text in PROCESS_FORMATS]
+    if words:
+        flags.format = words[-1]
+        flags.filter = [text for text in flags.filter if text not in PROCESS_FORMATS]
+
+
+def list_containers(flags: Ps, settings: Settings) -> int:
+    """Print the table, or what --format asks for. Raises MinirunError, OSError."""
+    most = _last(flags)
+    wanted = filters.parse(flags.filter, filters.OF_CONTAINERS) if flags.filter else {}
+    if flags.format and flags.format != "table":
+        formats.read(flags.format, 1)  # a wrong one is told even if there is no container
+    found = [record for root in roots.known(settings) for record in listing.records(root)]
+    found.sort(key=lambda record: record.created, reverse=True)
+    everything = flags.all or most > 0 or "status" in wanted
+    shown = [record for record in found if everything or record.status != state.STOPPED]
+    if wanted:
+        chosen = filters.ContainerFilter(wanted, found, settings.store)
+        shown = [one for one in shown if chosen.fits(_candidate(one, settings, wanted))]
+    shown = shown[:most] if most > 0 else shown
+    if flags.quiet:
+        return show(record.id for record in shown)
+    if flags.format and flags.format != "table":
+        rows = [_fields(record, settings, flags) for record in shown]
+        return write(formats.lines(flags.format, rows, FIELDS, 1))
+    return write(table.text(_table(shown, settings, flags), 3))
+
+
+def _last(flags: Ps) -> int:
+    """Return how many of the newest are asked for; -1 for all that fit."""
+    if flags.latest and "last" not in flags.given:
+        return 1
+    digits = flags.last.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        raise UsageError(f"invalid --last {flags.last!r}", "a number of containers, such as 3")
+    return int(flags.last)
+
+
+def _candidate(
+    record: ContainerRecord, settings: Settings, wanted: dict[str, list[str]]
+) -> Candidate:
+    mounts = tuple(_mounts(record, settings)) if "volume" in wanted else ()
+    name = renamed.name_of(record.directory)
+    return filters.Candidate(record, name, labels(record), _networks(record), mounts)
+
+
+def labels(record: ContainerRecord) -> dict[str, str]:
+    """Return a container's labels: its image's, and its own."""
+    found = dict((record.declared or {}).get("labels") or {})
+    return found | dict(getattr(record, "labels", None) or {})
+
+
+def _networks(record: ContainerRecord) -> tuple[str, ...]:
+    asked = record.network or {}
+    names = tuple(str(row["network"]) for row in asked.get("networks") or ())
+    return names or (str(asked.get("program") or asked.get("mode") or "none"),)
+
+
+def _mounts(record: ContainerRecord, settings: Settings) -> list[Fields]:
+    root = record.directory.rpartition("/")[0]
+    try:
+        return docker_form.mounts(lookup.load(settings._replace(root=root), record.id))
+    except (MinirunError, OSError):
+        return []  # it is damaged, or has just gone
+
+
+def _table(shown: list[ContainerRecord], settings: Settings, flags: Ps) -> list[tuple[str, ...]]:
+    """Return the rows of docker's table, with a column for what only some containers have."""
+    more = {
+        "ENGINE": [clean((record.origin or {}).get("engine", "-")) for record in shown],
+        "NAMES": [renamed.name_of(record.directory) for record in shown],
+    }
+    if not any(record.origin for record in shown):
+        del more["ENGINE"]
+    if more["NAMES"] == [record.id for record in shown]:
+        del more["NAMES"]
+    if flags.size:
+        more["SIZE"] = [_size(record) for record in shown]
+    rows = [_row(record, settings.store, flags.no_trunc) for record in shown]
+    return [
+        (*COLUMNS, *more),
+        *((*row, *cells) for row, *cells in zip(rows, *more.values(), strict=True)),
+    ]
+
+
+def _row(record: ContainerRecord, store: str, whole: bool) -> tuple[str, ...]:
+    asked = record.origin or {}
+    return (
+        record.id if whole else roots.short(record.id),
+        clean(record.image or asked.get("image") or "-"), _command(record, whole) or "-",
+        f"{age(record.created)} ago", status(record), clean(record.gpus or "-"),
+        _ports(record, store) or "-",
+    )  # fmt: skip
+
+
+def _command(record: ContainerRecord, whole: bool) -> str:
+    command = clean(" ".join(record.args or []))
+    if not command:
+        return ""
+    return f'"{command if whole or len(command) <= _SHORT else command[: _SHORT - 3] + "..."}"'
+
+
+def _ports(record: ContainerRecord, store: str) -> str:
+    """Return the published ports, as docker has them."""
+    if not record.network or record.status == state.STOPPED:
+        return ""
+    return ", ".join(ports.shown(leases.published(store, record)))
+
+
+def status(record: ContainerRecord) -> str:
+    """Return a container's status in docker's words: Up 5 minutes, Exited (0) 2 hours ago."""
+    if record.status == state.RUNNING:
+        return f"Up {age(record.created)}"
+    if record.status == state.PAUSED:
+        return f"Up {age(record.created)} (Paused)"
+    if record.status == state.STOPPED and record.exit_status is not None and record.finished:
+        return f"Exited ({record.exit_status}) {age(record.finished)} ago"
+    return record.status.capitalize()
+
+
+def age(stamp: str) -> str:
+    """Return how long ago a time stamp of ours is, in docker's words."""
+    return moments.age(time.time() - moments.moment(stamp))
+
+
+def _size(record: ContainerRecord) -> str:
+    own, whole = sizes.sizes(record)
+    return f"{sizes.human(own)} (virtual {sizes.human(whole)})"
+
+
+def _fields(record: ContainerRecord, settings: Settings, flags: Ps) -> Fields:
+    """Return what a template sees of a container."""
+    whole, asked, own = flags.no_trunc, record.origin or {}, labels(record)
+    mounts = _mounts(record, settings)
+    names = [row["Name"] or row["Source"] for row in mounts if row["Type"] != "tmpfs"]
+    return template.Fields(
+        Command=_command(record, whole), CreatedAt=moments.shown(record.created),
+        Engine=asked.get("engine", ""), GPUs=record.gpus or "",
+        ID=record.id if whole else roots.short(record.id),
+        Image=record.image or asked.get("image") or "",
+        Labels=",".join(f"{key}={value}" for key, value in sorted(own.items())),
+        LocalVolumes=str(sum(row["Type"] == "volume" for row in mounts)),
+        Mounts=",".join(names), Names=renamed.name_of(record.directory),
+        Networks=",".join(_networks(record)), Ports=_ports(record, settings.store),
+        RunningFor=f"{age(record.created)} ago",
+        Size=_size(record) if flags.size or ".Size" in flags.format else "0B",
+        State=docker_form.docker_status(record.status), Status=status(record),
+        Label=lambda name: own.get(name, ""),
+    )  # fmt: skip
+
+
+def _processes(flags: Ps, settings: Settings) -> int:
+    """Print the processes of a container. Raises MinirunError, OSError."""
+    container = lookup.load(*roots.locate(settings, flags.args[0]))
+    options = _options(flags)
+    pids = cgroup_of(container).processes() if cgroup_of(container).exists() else []
+    if flags.format == "json":
+        return write(jsonlite.dumps(pids) + "\n")
+    return show(processes.table(pids, options))
+
+
+def _options(flags: Ps) -> list[str]:
+    """Return ps's options; --format and `-f json` may stand behind the id too."""
+    rest = flags.args[1:]
+    options = []
+    while rest:
+        word = rest.pop(0)
+        if word.startswith("--format="):
+            flags.format = word.partition("=")[2]
+        elif word == "--format" or (word == "-f" and rest and rest[0] in PROCESS_FORMATS):
+            flags.format = rest.pop(0) if rest else ""
+        else:
+            options.append(word)
+    flags.format = flags.format or "table"
+    flags.check("format", *PROCESS_FORMATS)
+    return options

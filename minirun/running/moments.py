@@ -1,0 +1,86 @@
+"""Points in time: the time stamps that minirun writes, and what --since and --until say."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+
+from minirun.core.errors import UsageError
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+_DURATION = re.compile(r"-?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)", re.ASCII)
+_DATE = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:T(\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?)?(Z|[+-]\d\d:\d\d)?",
+    re.ASCII,
+)
+_LATEST = 1 << 40
+_LONG = (
+    (2 * 24, 1, "hours"), (2 * 7 * 24, 24, "days"), (2 * 30 * 24, 7 * 24, "weeks"),
+    (2 * 365 * 24, 30 * 24, "months"),
+)  # fmt: skip
+"""Hours below which a unit is used, and how many of them it has: docker's HumanDuration."""
+
+
+def moment(stamp: str) -> float:
+    """Return the seconds since the epoch of a time stamp in UTC, as minirun writes them.
+
+    Raises ValueError if it is none.
+    """
+    whole = datetime.fromisoformat(f"{stamp[:19]}+00:00").timestamp()
+    digits = stamp[20:].rstrip("Z")
+    return whole + (float(f"0.{digits}") if digits.isascii() and digits.isdigit() else 0.0)
+
+
+def point(text: str, flag: str, status: int = 1) -> float:
+    """Return the seconds since the epoch that --since or --until means, as docker reads it.
+
+    RFC 3339 (2026-01-02T03:04:05Z, 2026-01-02: this machine's zone without one), seconds since
+    the epoch (1767323045.5), or how long ago (10m, 1h30m). Raises UsageError.
+    """
+    if re.fullmatch(r"-?\d{1,12}(?:\.\d{1,9})?", text, re.ASCII):
+        return float(text)
+    if _DURATION.fullmatch(text):
+        length = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+        if length < _LATEST:
+            return time.time() + (length if text.startswith("-") else -length)
+    elif found := _DATE.fullmatch(text):
+        day, hour, minute, second, digits, zone = found.groups()
+        try:
+            at = datetime.fromisoformat(
+                f"{day}T{hour or '00'}:{minute or '00'}:{second or '00'}{zone or ''}"
+            )
+            return at.timestamp() + float(f"0.{digits or 0}")
+        except (ValueError, OverflowError):
+            pass  # the 31st of February
+    hint = "2026-01-02T03:04:05Z, seconds since 1970, or how long ago: 10m, 1h30m"
+    raise UsageError(f"invalid {flag} {text!r}", hint, status)
+
+
+def age(seconds: float) -> str:
+    """Return how long a time is in docker's words: 5 seconds, About a minute, 3 hours, 4 days."""
+    whole = int(max(0.0, seconds))
+    minutes, hours = whole // 60, int(seconds / 3600 + 0.5)
+    if whole < 1:
+        return "Less than a second"
+    if whole == 1:
+        return "1 second"
+    if whole < 60:
+        return f"{whole} seconds"
+    if minutes == 1:
+        return "About a minute"
+    if minutes < 60:
+        return f"{minutes} minutes"
+    if hours == 1:
+        return "About an hour"
+    for limit, size, unit in _LONG:
+        if hours < limit:
+            return f"{hours // size} {unit}"
+    return f"{hours // (24 * 365)} years"
+
+
+def shown(stamp: str) -> str:
+    """Return a time stamp of ours as docker's lists have it: 2026-01-02 03:04:05 +0000 UTC."""
+    at = datetime.fromtimestamp(moment(stamp), UTC)
+    return at.strftime("%Y-%m-%d %H:%M:%S +0000 UTC")
