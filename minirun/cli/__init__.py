@@ -45,6 +45,8 @@ MODULES = {
     "minirun.cli.docker.start": "restart",
     "minirun.cli.docker.attach": "attach",
     "minirun.cli.docker.stop": "stop rm",
+    "minirun.cli.docker.watching": "wait top stats rename",
+    "minirun.cli.docker.about": "info version",
     "minirun.cli.docker.network": "network port",
     "minirun.cli.docker.volume": "volume",
     "minirun.cli.runc.create": "create",

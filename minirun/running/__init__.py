@@ -12,6 +12,7 @@ lookup          a container by its name; listing: all of a state root
 renamed         a container's name, if it is not its id
 moments         time stamps, and what --since says
 processes       the processes of a container, for `ps ID`
+process_table   the same for `top`, from /proc
 kept_logs       logs of containers that are gone
 volumes         directories that outlive containers
 store_use       what containers need of the store

@@ -42,8 +42,8 @@ class OutputReader:
     def __init__(
         self, directory: str, timestamps: bool, span: Span | None = None, details: bool = False
     ) -> None:
-        """`span`: which lines. `details`: docker's form, in which each line begins with a blank; what
-        stands before it there, of --log-opt, is nothing here."""
+        """`span`: which lines. `details`: docker's form, in which a line begins with what --log-opt
+        adds, here nothing, and a blank."""
         self.directory = directory
         self.timestamps, self.span, self.details = timestamps, span or Span(), details
         self.current: BinaryIO | None = None

@@ -21,6 +21,7 @@ with lazy:
     from minirun.engines import rootless_config as without_root
     from minirun.engines import roots  # an engine has a root of its own
     from minirun.net import names, request
+    from minirun.running import renamed  # a name that a user has chosen may be another's
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def reserve(settings: Settings, config: Config, record: ContainerRecord) -> Cont
     cgroup_of(container).directories()  # a wrong path is refused before anything is made
     if settings.root != f"{settings.store}/{places.CONTAINERS}":
         roots.remember(settings)
+    if not _is_made_up(container.id) and renamed.find(settings.root, container.id):
+        raise _name_in_use(container)
     descriptors.need(_TO_CLEAN_UP)
     path = directories.make(settings.root)
     try:
@@ -52,6 +55,11 @@ def reserve(settings: Settings, config: Config, record: ContainerRecord) -> Cont
         remove_tree(path)
         raise
     return container
+
+
+def _is_made_up(container_id: str) -> bool:
+    """Return True for an id that `run` has made up: nothing is called so."""
+    return len(container_id) == 12 and not container_id.strip("0123456789abcdef")
 
 
 def first_record(settings: Settings, container_id: str, config: Config) -> ContainerRecord:

@@ -10,6 +10,8 @@ ps            ps; filters: --filter; formats: --format of docker's lists
 logs          logs
 events        events; docker_events: docker's form of it
 inspecting    inspect --format, --type
+watching      wait, top, stats, rename
+about         info, version
 stop          stop, rm
 network       network, port
 network_flags --network, -p, --dns and their kin

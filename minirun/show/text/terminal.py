@@ -24,6 +24,14 @@ def console(fd: int, *, styled: bool, styles: Mapping[str, str] | None = None) -
     )  # fmt: skip
 
 
+def lines(rows: list[str]) -> Text:
+    """Return lines as one text, the first of them bold; none is broken."""
+    shown = Text("\n", no_wrap=True, overflow="crop").join(map(text, rows[1:]))
+    return (
+        Text("\n").join([text(rows[0], "bold"), *([shown] if rows[1:] else [])]) if rows else shown
+    )
+
+
 def text(words: str, style: str = "") -> Text:
     """Return a text; what a terminal would obey in it is shown as an escape."""
     return Text(clean(words, paint.speaks_unicode()), style)
