@@ -6,6 +6,7 @@ look      what shows and explains
 nvidia    NVIDIA's programs
 help      help, and --help: help.toml has the texts
 flags     a command line is read; words: the value of one flag
+completion   what a shell completes command lines with
 output    what a command prints on standard output
 """
 
@@ -41,12 +42,14 @@ MODULES = {
     "minirun.cli.docker.exec": "exec",
     "minirun.cli.docker.ps": "ps",
     "minirun.cli.docker.logs": "logs",
-    "minirun.cli.docker.events": "events",
+    "minirun.cli.docker.event_stream": "events",
     "minirun.cli.docker.start": "restart",
     "minirun.cli.docker.attach": "attach",
     "minirun.cli.docker.stop": "stop rm",
     "minirun.cli.docker.watching": "wait top stats rename",
     "minirun.cli.docker.about": "info version",
+    "minirun.cli.docker.groups": "container system",
+    "minirun.cli.completion": "completion",
     "minirun.cli.docker.network": "network port",
     "minirun.cli.docker.volume": "volume",
     "minirun.cli.runc.create": "create",
@@ -75,7 +78,6 @@ MODULES = {
     "rootfs_tools.cli.history": "history",
     "rootfs_tools.cli.export": "export",
     "rootfs_tools.cli.copy": "cp",
-    "rootfs_tools.cli.system": "system",
     "minirun.cli.nvidia.container_cli": "nvidia-container-cli nvidia-container-runtime-hook",
     "minirun.cli.nvidia.ctk": "nvidia-ctk nvidia-cdi-hook",
     "minirun.gpu.nvidia.runtime.wrapper": "nvidia-container-runtime",
@@ -85,11 +87,12 @@ MODULES = {
 COMMANDS = {name: module for module, names in MODULES.items() for name in names.split()}
 RUNC = frozenset(
     (
-        "create", "start", "state", "kill", "delete", "ps", "list", "pause", "resume",
-        "update", "events", "features", "spec", "checkpoint", "restore",
+        "create", "start", "state", "kill", "delete", "list", "pause", "resume", "update",
+        "features", "spec", "checkpoint", "restore",
     )
 )  # fmt: skip
-"""runc's own: where docker's errors end with status 125, theirs end with 1. (exec: with 255.)"""
+"""runc's own: where docker's errors end with status 125, theirs end with 1. (exec: with 255; ps and
+events: with an id.)"""
 
 
 class GlobalFlags(Flags):
@@ -129,7 +132,7 @@ def main(argv: list[str] | None = None) -> int:
             if not options.args:
                 raise HelpAsked(options)
             settings = _settings(options)
-            return _dispatch(options.args[0], options.args[1:], settings)
+            return dispatch(options.args[0], options.args[1:], settings)
         except HelpAsked as asked:
             return int(part(COMMANDS["help"], "answer")(asked))
     except MinirunError as error:
@@ -151,7 +154,8 @@ def _called_as() -> list[str]:
     return [name, *sys.argv[1:]] if name.startswith("nvidia-") else sys.argv[1:]
 
 
-def _dispatch(name: str, args: list[str], settings: Settings) -> int:
+def dispatch(name: str, args: list[str], settings: Settings) -> int:
+    """Run a command; return its exit status. Raises MinirunError, OSError, HelpAsked."""
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=2)
         hint = f"did you mean {' or '.join(near)}?" if near else "see 'minirun --help'"

@@ -8,12 +8,13 @@ view          what is shown while the container starts
 exec          `exec`; exec_flags: its flags; exec_inside: its process, in the sealed interpreter
 ps            ps; filters: --filter; formats: --format of docker's lists
 logs          logs
-events        events; docker_events: docker's form of it
+event_stream  events; docker_events: docker's form of it
 inspecting    inspect --format, --type
 watching      wait, top, stats, rename
 about         info, version
 stop          stop, rm
 network       network, port
 network_flags --network, -p, --dns and their kin
+groups        container, system: docker's groups; prune: container prune, system prune
 gc            gc
 """

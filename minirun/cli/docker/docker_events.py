@@ -23,7 +23,7 @@ from minirun.show.log import recording
 from minirun.show.text.template import Fields, json_of
 
 if TYPE_CHECKING:
-    from minirun.cli.docker.events import Events
+    from minirun.cli.docker.event_stream import Events
     from minirun.core.keeping.container_record import ContainerRecord
     from minirun.core.keeping.settings import Settings
 

@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from minirun.cli.docker import formats, network
+from minirun.cli.flags import Flags, flag
 from minirun.cli.output import write
 from minirun.core.errors import ImageError, MinirunError, StateError, UsageError
 from minirun.core.keeping.visible import say
@@ -23,6 +24,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minirun.core.keeping.settings import Settings
+
+
+class ContainerInspect(Flags):
+    """Print docker's document of containers."""
+
+    command = "container inspect"
+    format: str = flag("-f")
+    size: bool = flag("-s")
+
+
+def main_of_container(args: list[str], settings: Settings) -> int:
+    """Print docker's document of containers."""
+    flags = ContainerInspect(args)
+    if not flags.args:
+        flags.refuse()
+    return inspect(flags.args, flags.format, "container", settings, size=flags.size)
 
 
 def inspect(names: list[str], form: str, kind: str, settings: Settings, *, size: bool) -> int:

@@ -22,9 +22,10 @@ from minirun.running import lookup
 from minirun.show.text import network_picture, paint, table
 
 with lazy:
-    from minirun.cli.docker import formats
+    from minirun.cli.docker import filters, formats
     from minirun.inspect.network import facts, ways, why
     from minirun.net import attach, links, rtnetlink  # pyroute2: 130 ms
+    from minirun.running import moments
     from minirun.show.figures import network as network_figure
     from minirun.show.text import template
 
@@ -342,11 +343,23 @@ def _remove(store: str, name: str) -> None:
 def main_prune(args: list[str], settings: Settings) -> int:
     """Remove all networks that no container is on; print their names."""
     NetworkPrune(args).none()
-    for net in _all(settings.store):
-        if not _live(settings.store, net):
-            _remove(settings.store, net.name)
-            show([net.name])
-    return 0
+    return show(prune(settings.store, {}))
+
+
+def prune(store: str, wanted: dict[str, list[str]]) -> list[str]:
+    """Remove the networks that no container is on, of those that the filters label and until let
+    through; return their names. Raises MinirunError, OSError."""
+    removed = []
+    latest = filters.until(wanted["until"]) if "until" in wanted else float("inf")
+    for net in _all(store):
+        young = latest < float("inf") and moments.moment(net.created) > latest
+        if _live(store, net) or young:
+            continue
+        if "label" in wanted and not filters.has_labels(net.labels, wanted["label"]):
+            continue
+        _remove(store, net.name)
+        removed.append(net.name)
+    return removed
 
 
 def main_connect(args: list[str], settings: Settings) -> int:

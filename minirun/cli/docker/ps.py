@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 
 from minirun.cgroups import cgroup_of
+from minirun.cli import as_runc
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.core.errors import MinirunError, UsageError
@@ -66,9 +67,14 @@ def main_ps(args: list[str], settings: Settings) -> int:
     flags = Ps(args)
     _take_runcs(flags)
     if flags.args:
-        keys = {"all", "quiet", "filter", "last", "latest", "no_trunc", "size"}
-        flags.refuse_flags(keys, "with an id", "ps ID -o pid prints the pids alone")
-        return _processes(flags, settings)
+        return as_runc(lambda: _processes(flags, settings))
+    return list_containers(flags, settings)
+
+
+def main_ls(args: list[str], settings: Settings) -> int:
+    """List containers: `container ls`."""
+    flags = Ps(args, "container ls")
+    flags.none()
     return list_containers(flags, settings)
 
 
@@ -227,6 +233,8 @@ def _fields(record: ContainerRecord, settings: Settings, flags: Ps) -> Fields:
 
 def _processes(flags: Ps, settings: Settings) -> int:
     """Print the processes of a container. Raises MinirunError, OSError."""
+    keys = {"all", "quiet", "filter", "last", "latest", "no_trunc", "size"}
+    flags.refuse_flags(keys, "with an id", "ps ID -o pid prints the pids alone")
     container = lookup.load(*roots.locate(settings, flags.args[0]))
     options = _options(flags)
     pids = cgroup_of(container).processes() if cgroup_of(container).exists() else []

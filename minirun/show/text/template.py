@@ -498,7 +498,9 @@ class _Execution:
         return self._apply(node, FUNCTIONS[name], [self._value(one, dot) for one in rest] + final)
 
     def _apply(self, node: _Node, function: Callable[..., Any], args: list[Any]) -> Any:
-        name = getattr(function, "__name__", "").strip("_")
+        name = function.__name__
+        if node.kind in ("field", "chain"):  # a method: its name is the field's
+            name = node.parts[0] if node.kind == "field" else node.parts[1]
         try:
             return function(*args)
         except _CallError as error:

@@ -6,7 +6,7 @@ import json
 
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
-from minirun.core.errors import UsageError, from_os
+from minirun.core.errors import from_os
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
 from minirun.running import store_use
@@ -23,12 +23,6 @@ class ImageGc(Flags):
     command = "image gc"
 
 
-class System(Flags):
-    """The store as a whole."""
-
-    command, mixed = "system", False
-
-
 class Df(Flags):
     """Say what takes room."""
 
@@ -39,14 +33,20 @@ class Df(Flags):
 def main_gc(args: list[str], settings: Settings) -> int:
     """Remove what no image and no container needs; print each path. Raises ImageError."""
     ImageGc(args).none()
+    removed, freed = collect(settings)
+    show(f"removed {path}: no image and no container needs it" for path in removed)
+    return show([f"Total reclaimed space: {human(freed)}"])
+
+
+def collect(settings: Settings) -> tuple[list[str], int]:
+    """Remove what no image and no container needs; return its paths, and the bytes that are free
+    again. Raises ImageError."""
     try:
         before = _size(settings)
         removed = gc.collect(settings.store, lambda: store_use.find(settings).certain().layers)
-        show(f"removed {path}: no image and no container needs it" for path in removed)
-        freed = max(0, before - _size(settings))
+        return removed, max(0, before - _size(settings))
     except OSError as error:
         raise from_os(error, "image gc") from None
-    return show([f"Total reclaimed space: {human(freed)}"])
 
 
 def _size(settings: Settings) -> int:
@@ -54,17 +54,8 @@ def _size(settings: Settings) -> int:
     return sum(row.size for row in usage.usage(settings.store, used.layers, used.images))
 
 
-def main(args: list[str], settings: Settings) -> int:
-    """Run one of the `system` commands; return its exit status."""
-    flags = System(args)
-    if not flags.args:
-        flags.refuse()
-    if flags.args[0] != "df":
-        raise UsageError(f"unknown command 'system {flags.args[0]}'", "minirun system df", 1)
-    return _df(flags.args[1:], settings)
-
-
-def _df(args: list[str], settings: Settings) -> int:
+def main_df(args: list[str], settings: Settings) -> int:
+    """Print what takes room, by kind; return 0. Raises ImageError."""
     flags = Df(args)
     flags.none()
     flags.check("format", "table", "json")

@@ -19,6 +19,7 @@ import time
 from minirun.cgroups import cgroup_of
 from minirun.cgroups.oom import OomNotice
 from minirun.cgroups.stats import stats
+from minirun.cli import as_runc
 from minirun.cli.flags import Flags, flag
 from minirun.cli.words import duration
 from minirun.core.container import Container
@@ -57,6 +58,10 @@ def main_events(args: list[str], settings: Settings) -> int:
     flags = Events(args)
     if flags.given & _OF_DOCKER:
         return docker_events.follow(flags, settings)
+    return as_runc(lambda: _events(flags, settings))
+
+
+def _events(flags: Events, settings: Settings) -> int:
     interval = duration(flags.interval)
     if not flags.args:
         _follow(settings.root)

@@ -1,0 +1,136 @@
+"""docker's groups, and prune: what goes, and what stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.columns import Runtime
+from conftest import STORE, Program, wait_until
+from minirun.cli import COMMANDS
+from minirun.cli.docker.groups import CONTAINER, SYSTEM
+
+
+def good(program: Program, *words: str, input: str = "") -> str:
+    done = program(*words, input=input)
+    assert (done.returncode, done.stderr) == (0, ""), words
+    return done.stdout
+
+
+class Alone(Program):
+    """The program with a store of its own: a prune of the tests' store would meet others' work."""
+
+    def argv(self, *args: str) -> list[str]:
+        return [self.path, "--store", str(self.root.parent), *self.flags, *args]
+
+
+@pytest.fixture
+def alone(command: str, tmp_path: Path) -> Iterator[Alone]:
+    program = Alone(command, tmp_path / "store/containers")
+    archive = tmp_path / "busybox.tar"
+    save = [command, "--store", STORE, "save", "-o", str(archive), "busybox"]
+    subprocess.run(save, check=True, capture_output=True)
+    good(program, "load", "-q", "-i", str(archive), "busybox")
+    yield program
+    program.clean()
+
+
+def names(program: Program) -> set[str]:
+    return set(good(program, "container", "ls", "-a", "--format", "{{.Names}}").split())
+
+
+@pytest.mark.parametrize("verb", sorted({*CONTAINER, *SYSTEM}))
+def test_each_verb_leads_to_its_command(minirun: Program, verb: str) -> None:
+    group, target = (
+        ("container", CONTAINER[verb]) if verb in CONTAINER else ("system", SYSTEM[verb])
+    )
+    done = minirun(group, verb, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    named = (
+        target
+        if target in COMMANDS
+        else f"{group} {verb.replace('list', 'ls').replace('ps', 'ls')}"
+    )
+    assert done.stdout.startswith(f"Usage: minirun {named} [flags]")
+
+
+def test_the_group_is_the_command(minirun: Program) -> None:
+    minirun("run", "-d", "--name", "c", "busybox", "sh", "-c", "echo hi; sleep 300")
+    for verb in ("ls", "list", "ps"):
+        assert good(minirun, "container", verb, "-q") == "c\n"
+    wait_until(lambda: minirun("container", "logs", "c").stdout == "hi\n")
+    (document,) = json.loads(good(minirun, "container", "inspect", "c"))
+    assert document["Name"] == "/c"
+    good(minirun, "container", "pause", "c")
+    assert "(Paused)" in good(minirun, "container", "ls")
+    good(minirun, "container", "unpause", "c")
+    assert good(minirun, "container", "exec", "c", "echo", "x") == "x\n"
+    assert good(minirun, "system", "info", "-f", "{{.ContainersRunning}}") == "1\n"
+    assert good(minirun, "container", "stop", "-t", "0", "c") == "c\n"
+    assert good(minirun, "container", "wait", "c") == "137\n"
+    assert good(minirun, "container", "rm", "c") == "c\n"
+
+
+def test_container_prune_removes_what_has_ended(alone: Alone, tmp_path: Path) -> None:
+    alone("run", "-d", "--name", "lives", "busybox", "sleep", "300")
+    alone("run", "--name", "gone", "busybox", "sh", "-c", "head -c 5000 /dev/zero > /f")
+    alone("run", "-d", "--name", "paused", "busybox", "sleep", "300")
+    alone("pause", "paused")
+    waits = Runtime(alone.argv(), tmp_path, f"waits-{os.getpid()}")
+    waits.config()
+    assert waits("create", "ID").returncode == 0
+    for answer in ("", "n\n", "no\n", "\n"):
+        done = alone("container", "prune", input=answer)
+        assert (done.returncode, done.stderr) == (
+            1, "minirun: nothing is removed (answer y, or give --force)\n",
+        )  # fmt: skip
+        assert done.stdout.startswith("WARNING! This will remove:\n  - all containers that have")
+    assert names(alone) == {"lives", "gone", "paused", waits.name}
+    shown = good(alone, "container", "prune", input="y\n")
+    assert shown.endswith("Deleted Containers:\ngone\n\nTotal reclaimed space: 5kB\n")
+    assert names(alone) == {"lives", "paused", waits.name}
+    assert good(alone, "container", "prune", "-f") == "Total reclaimed space: 0B\n"
+
+
+def test_container_prune_filters(alone: Alone) -> None:
+    alone("run", "--name", "a", "busybox", "true")
+    alone("run", "--name", "b", "busybox", "true")
+    path = alone.root / "a/state.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"declared": {"labels": {"keep": "no"}}}))
+    assert "Deleted" not in good(alone, "container", "prune", "-f", "--filter", "until=1h")
+    assert "Deleted" not in good(alone, "container", "prune", "-f", "--filter", "label=keep=yes")
+    shown = good(alone, "container", "prune", "-f", "--filter", "label=keep=no")
+    assert shown.startswith("Deleted Containers:\na\n\n")
+    assert names(alone) == {"b"}
+
+
+def test_a_container_of_a_bundle_or_an_engine_stays(alone: Alone, tmp_path: Path) -> None:
+    """Its engine asks for it, and removes it."""
+    runtime = Runtime(alone.argv(), tmp_path, f"c-{os.getpid()}")
+    runtime.config()
+    runtime.stopped()
+    assert good(alone, "container", "prune", "-f") == "Total reclaimed space: 0B\n"
+    assert names(alone) == {runtime.name}
+
+
+def test_system_prune(alone: Alone) -> None:
+    alone("run", "--name", "gone", "busybox", "true")
+    alone("run", "-d", "--name", "lives", "busybox", "sleep", "300")
+    good(alone, "tag", "busybox", "other")
+    good(alone, "network", "create", "unused")
+    store = alone.root.parent
+    (layer,) = [path for path in (store / "layers").iterdir() if path.name[0] != "."]
+    unneeded = store / "layers" / ("0" * 64) / "fs"
+    unneeded.mkdir(parents=True)
+    shown = good(alone, "system", "prune", input="y\n")
+    assert "Deleted Containers:\ngone\n" in shown and "Deleted Networks:\nunused\n" in shown
+    assert names(alone) == {"lives"}
+    assert layer.exists() and not unneeded.exists()
+    assert set(good(alone, "images", "-q").split()) == {"busybox:latest", "other:latest"}
+    assert good(alone, "exec", "lives", "echo", "x") == "x\n"

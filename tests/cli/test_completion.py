@@ -1,0 +1,79 @@
+"""`minirun completion`: bash itself completes, with the script that the tables have become."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import Program
+from minirun.cli import COMMANDS
+from minirun.cli.completion import SHELLS
+from required import skip
+
+ASK = """
+set -e
+source <(minirun $FLAGS completion bash)
+eval "COMP_WORDS=($LINE)"
+COMP_LINE=$LINE COMP_POINT=${#LINE} COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+set +e
+_minirun minirun "${COMP_WORDS[COMP_CWORD]}" ""
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def completed(program: Program, line: str) -> set[str]:
+    """What bash offers for the last word of a line; '' is a word that is about to begin."""
+    flags = f"--root {program.root}"
+    path = f"{Path(program.path).parent}:{os.environ['PATH']}"
+    env = os.environ | {"FLAGS": flags, "LINE": f"minirun {flags} {line}", "PATH": path}
+    done = subprocess.run(["bash", "-c", ASK], env=env, capture_output=True, text=True, check=True)
+    assert "syntax error" not in done.stderr, done.stderr
+    return set(done.stdout.split())
+
+
+def test_commands_and_flags(minirun: Program) -> None:
+    assert completed(minirun, "''") >= set(COMMANDS)
+    assert completed(minirun, "ver") == {"version"}
+    assert completed(minirun, "run --cap") == {"--cap-add", "--cap-drop"}
+    assert completed(minirun, "logs --un") == {"--until"}
+    assert completed(minirun, "network ''") >= {"create", "ls", "rm", "inspect"}
+    assert completed(minirun, "network create --sub") == {"--subnet"}
+    assert completed(minirun, "container ''") >= {"ls", "prune", "inspect", "logs"}
+    assert completed(minirun, "container ls --no") == {"--no-trunc"}
+    assert completed(minirun, "image ins") == {"inspect"}
+    assert completed(minirun, "completion --h") == {"--help"}
+    assert completed(minirun, "--ro") == {"--root", "--rootless"}
+
+
+def test_names_of_what_there_is(minirun: Program) -> None:
+    minirun("run", "--name", "first", "busybox", "true")
+    minirun("run", "--name", "second", "busybox", "true")
+    for line in (
+        "logs ''",
+        "rm ''",
+        "inspect ''",
+        "container stop ''",
+        "exec -e A=1 ''",
+        "wait ''",
+    ):
+        assert completed(minirun, line) == {"first", "second"}, line
+    assert completed(minirun, "rm fi") == {"first"}
+    assert completed(minirun, "rm first ''") == {"first", "second"}
+    assert "busybox:latest" in completed(minirun, "run ''")
+    assert "busybox:latest" in completed(minirun, "run --rm -e A=1 --name x busy")
+    assert completed(minirun, "run --name ''") == set(), "a flag's value is the user's"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_of_each_shell_is_one(minirun: Program, shell: str) -> None:
+    done = minirun("completion", shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(f'"{name}"' in done.stdout or f"'{name}'" in done.stdout for name in COMMANDS)
+    if not shutil.which(shell):
+        skip(f"{shell} is not installed: its syntax is not checked")
+    checked = subprocess.run([shell, "-n"], input=done.stdout, capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr) == (0, "")
