@@ -139,7 +139,10 @@ def log_limits(words: list[str]) -> OutputLimits:
 
 
 def _log_size(text: str) -> int:
-    bytes_ = size(text)
+    try:
+        bytes_ = size(text)
+    except UsageError:
+        bytes_ = 0
     if not bytes_:
         raise UsageError(f"--log-opt max-size={text}: is no size", "10m, or -1 for no limit")
     return bytes_

@@ -11,7 +11,7 @@ from minirun.core.errors import ImageError, MinirunError, UsageError
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.keeping.visible import warn
 from minirun.net import attach, network, userspace
-from minirun.net.request import Attachment, NetworkRequest
+from minirun.net.request import USERSPACE, Attachment, NetworkRequest
 
 NONE, HOST = "none", "host"
 ENTITLEMENT = "network.host"
@@ -69,13 +69,13 @@ class BuildNetwork:
         """Return what a step's container asks for; None if that is no network of minirun's."""
         if word in (NONE, HOST):
             return None
-        if word in userspace.PROGRAMS:
+        if word in USERSPACE:
             return NetworkRequest("userspace", program=word, default=self._is_default)
         return NetworkRequest("networks", (Attachment(word),), default=self._is_default)
 
     def _is_by_program(self) -> bool:
         """Return True if a program of the user's makes the network. Raises MinirunError."""
-        if self._usual not in userspace.PROGRAMS:
+        if self._usual not in USERSPACE:
             return False
         if not unprivileged():
             raise UsageError(f"--network {self._usual}: for users without root", "--network bridge")
