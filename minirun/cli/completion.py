@@ -34,7 +34,7 @@ class Completion(Flags):
     command = "completion"
 
 
-class Row(NamedTuple):
+class CompletionRow(NamedTuple):
     """What the script knows of one command line's beginning."""
 
     path: str
@@ -57,7 +57,7 @@ def main(args: list[str], settings: Settings) -> int:
     return write(made(rows()))
 
 
-def rows() -> list[Row]:
+def rows() -> list[CompletionRow]:
     """Return a row for each command and each command of a group, by name."""
     for module in {**cli.MODULES, **dict.fromkeys(_modules_of_groups())}:
         try:
@@ -99,7 +99,9 @@ def _below(base: type[Flags]) -> list[type[Flags]]:
     return [found for each in base.__subclasses__() for found in (each, *_below(each))]
 
 
-def _row(path: str, classes: dict[str, type[Flags]], same: dict[str, str], paths: set[str]) -> Row:
+def _row(
+    path: str, classes: dict[str, type[Flags]], same: dict[str, str], paths: set[str]
+) -> CompletionRow:
     known = classes.get(path) or classes.get(same.get(path, ""), Flags)
     flags = {
         name: (one, _said(known, key)) for key, one in known.known().items() for name in one.names
@@ -112,7 +114,9 @@ def _row(path: str, classes: dict[str, type[Flags]], same: dict[str, str], paths
         (TEXTS[name] for name in names if "arguments" in TEXTS.get(name, ())), {}
     )
     about = "" if path in _LISTS else _about(path, section.get("arguments", ""))
-    return Row(path, flags, sorted(verb for verb in verbs if verb and " " not in verb), about)
+    return CompletionRow(
+        path, flags, sorted(verb for verb in verbs if verb and " " not in verb), about
+    )
 
 
 _LISTS = ("container ls", "container list", "container ps")
@@ -191,7 +195,7 @@ complete -F _minirun minirun
 """
 
 
-def _bash(found: list[Row]) -> str:
+def _bash(found: list[CompletionRow]) -> str:
     lines = []
     for row in found:
         taken = [
@@ -210,7 +214,7 @@ def _bash(found: list[Row]) -> str:
     return "# minirun's completion for bash: source <(minirun completion bash)\n" + script.lstrip()
 
 
-def _zsh(found: list[Row]) -> str:
+def _zsh(found: list[CompletionRow]) -> str:
     head = "#compdef minirun\nautoload -U +X bashcompinit && bashcompinit\n"
     return head + _bash(found)
 
@@ -229,7 +233,7 @@ complete -c minirun -f
 """
 
 
-def _fish(found: list[Row]) -> str:
+def _fish(found: list[CompletionRow]) -> str:
     quoted = " ".join(f"'{row.path}'" for row in found if row.path)
     lines = [f"set -g __minirun_paths {quoted}", _FISH.rstrip()]
     for row in found:

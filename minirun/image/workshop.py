@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 CALLS = {
     "missing": "rootfs_tools.cli.pull.for_run",
     "find": "rootfs_tools.cli.pull.find",
+    "df": "rootfs_tools.cli.system.main_df",
     "collect": "rootfs_tools.cli.system.collect",
     "sweep": "rootfs_tools.gc.sweep",
     "origins": "rootfs_tools.history.origins",
@@ -24,10 +25,11 @@ CALLS = {
 }
 """Name → function.
 
-missing: the image of a run, which is pulled or made. find: the same outside of a run. collect: what
-no image and no container needs goes; its paths and its bytes. sweep: what makers of images left
-that were killed. origins: what made each layer of a container. inspected: an image as docker's
-`inspect` describes it. changes: a container's files beside its image's.
+missing: the image of a run, which is pulled or made. find: the same outside of a run. df: what
+takes room on the disk. collect: what no image and no container needs goes; its paths and its bytes.
+sweep: what makers of images left that were killed. origins: what made each layer of a container.
+inspected: an image as docker's `inspect` describes it. changes: a container's files beside its
+image's.
 """
 
 

@@ -6,7 +6,7 @@ volume        the commands for volumes
 rights        --user, --security-opt
 view          what is shown while the container starts
 exec          `exec`; exec_flags: its flags; exec_inside: its process, in the sealed interpreter
-ps            ps; filters: --filter; formats: --format of docker's lists
+ps            ps; filters: --filter
 logs          logs
 event_stream  events; docker_events: docker's form of it
 inspecting    inspect --format, --type

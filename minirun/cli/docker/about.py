@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from minirun import __version__
 from minirun.cgroups import hierarchies
-from minirun.cli.docker import formats
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.core.errors import MinirunError
@@ -25,6 +24,7 @@ from minirun.inspect.sizes import human_binary
 from minirun.net import network
 from minirun.oci import features
 from minirun.running import listing
+from minirun.show.text import formats
 from minirun.show.text.template import Fields
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from minirun.cli.docker import filters, formats
+from minirun.cli.docker import filters
 from minirun.cli.docker.ps import labels
 from minirun.cli.output import show, write
 from minirun.core.errors import StateError
@@ -20,10 +20,10 @@ from minirun.core.keeping.record import Record
 from minirun.engines import roots
 from minirun.running import kept_logs, listing, moments, renamed
 from minirun.show.log import recording
+from minirun.show.text import formats
 from minirun.show.text.template import Fields, json_of
 
 if TYPE_CHECKING:
-    from minirun.cli.docker.event_stream import Events
     from minirun.core.keeping.container_record import ContainerRecord
     from minirun.core.keeping.settings import Settings
 
@@ -135,30 +135,32 @@ class _Watcher:
         return found
 
 
-def follow(flags: Events, settings: Settings) -> int:
-    """Print docker's events, from --since on, until --until. Raises MinirunError, OSError."""
-    flags.none()
-    wanted = filters.parse(flags.filter, KNOWN)
-    begin = moments.point(flags.since, "--since") if flags.since else time.time()
-    end = moments.point(flags.until, "--until") if flags.until else float("inf")
-    form = formats.read(flags.format)[0] if flags.format and not _is_json(flags.format) else None
+def follow(settings: Settings, words: list[str], form: str, since: str, until: str) -> int:
+    """Print docker's events: those of --filter's `words`, by --format, from --since to --until.
+
+    Raises MinirunError, OSError.
+    """
+    wanted = filters.parse(words, KNOWN)
+    begin = moments.point(since, "--since") if since else time.time()
+    end = moments.point(until, "--until") if until else float("inf")
+    template = formats.read(form)[0] if form and not _is_json(form) else None
     watcher = _Watcher(settings)
     printed: set[tuple[int, str, str]] = set()
-    if not flags.since:
+    if not since:
         printed = {(one.log, one.id, one.action) for one in watcher.read()}
     while True:
         last_look = time.time() >= end
         for one in watcher.read():
             key = (one.log, one.id, one.action)
-            if key in printed or not begin - (0 if flags.since else 2) <= one.at <= end:
+            if key in printed or not begin - (0 if since else 2) <= one.at <= end:
                 continue
             printed.add(key)
             if not _fits(one, wanted):
                 continue
-            if flags.format and form is None:
-                write(json_of(_as_json(one)) + "\n")
+            if template:
+                write(template.render(_fields(one)) + "\n")
             elif form:
-                write(form.render(_fields(one)) + "\n")
+                write(json_of(_as_json(one)) + "\n")
             else:
                 show([_line(one)])
         if last_look:

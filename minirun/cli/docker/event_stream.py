@@ -57,7 +57,9 @@ def main_events(args: list[str], settings: Settings) -> int:
     """Follow all logs, or one container's use. Raises MinirunError, OSError."""
     flags = Events(args)
     if flags.given & _OF_DOCKER:
-        return docker_events.follow(flags, settings)
+        flags.none()
+        form, since, until = flags.format, flags.since, flags.until
+        return docker_events.follow(settings, flags.filter, form, since, until)
     return as_runc(lambda: _events(flags, settings))
 
 

@@ -9,6 +9,7 @@ from minirun.cli import COMMANDS, dispatch, part
 from minirun.cli.flags import Flags
 from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import Settings
+from minirun.image import workshop
 
 _SAME = (
     "attach", "commit", "cp", "create", "diff", "exec", "export", "kill", "logs", "pause", "port",
@@ -23,7 +24,7 @@ CONTAINER = {
 }  # fmt: skip
 """Verb → the command that it is, or the function that does it."""
 SYSTEM = {
-    "df": "rootfs_tools.cli.system.main_df", "events": "events", "info": "info",
+    "df": "minirun.cli.docker.groups.main_df", "events": "events", "info": "info",
     "prune": "minirun.cli.docker.prune.main_of_system",
 }  # fmt: skip
 
@@ -48,6 +49,11 @@ def main_container(args: list[str], settings: Settings) -> int:
 def main_system(args: list[str], settings: Settings) -> int:
     """Run one of the `system` commands; return its exit status."""
     return _run(SystemCommand(args), SYSTEM, settings)
+
+
+def main_df(args: list[str], settings: Settings) -> int:
+    """Say what takes room on the disk: the workshop's."""
+    return int(workshop.call("df")(args, settings))
 
 
 def _run(flags: Flags, verbs: dict[str, str], settings: Settings) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from minirun.cli.docker import formats, network
+from minirun.cli.docker import network
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import write
 from minirun.core.errors import ImageError, MinirunError, StateError, UsageError
@@ -18,6 +18,7 @@ from minirun.image import workshop
 from minirun.inspect import docker_form
 from minirun.net.network import NetworkError, load
 from minirun.running import lookup
+from minirun.show.text import formats
 from minirun.show.text.template import Fields
 
 if TYPE_CHECKING:

@@ -22,12 +22,12 @@ from minirun.running import lookup
 from minirun.show.text import network_picture, paint, table
 
 with lazy:
-    from minirun.cli.docker import filters, formats
+    from minirun.cli.docker import filters
     from minirun.inspect.network import facts, ways, why
     from minirun.net import attach, links, rtnetlink  # pyroute2: 130 ms
     from minirun.running import moments
     from minirun.show.figures import network as network_figure
-    from minirun.show.text import template
+    from minirun.show.text import formats, template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

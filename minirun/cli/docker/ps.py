@@ -23,11 +23,11 @@ from minirun.running import listing, lookup, moments, renamed
 from minirun.show.text import table
 
 with lazy:
-    from minirun.cli.docker import filters, formats
+    from minirun.cli.docker import filters
     from minirun.inspect import docker_form, sizes
     from minirun.net import leases, ports
     from minirun.running import processes  # subprocess: 10 ms
-    from minirun.show.text import template
+    from minirun.show.text import formats, template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -26,10 +26,9 @@ from minirun.show.text import paint, table
 with lazy:
     from rich import live as rich_live
 
-    from minirun.cli.docker import formats
     from minirun.inspect import use
     from minirun.running import process_table, processes
-    from minirun.show.text import terminal
+    from minirun.show.text import formats, terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from minirun.cli.docker import formats
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.core.errors import UsageError, from_os
@@ -14,6 +13,7 @@ from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
 from minirun.image import store as shelf
 from minirun.running import lookup
+from minirun.show.text import formats
 from minirun.show.text.template import Fields
 from rootfs_tools import catalogue, compare
 from rootfs_tools.archives import saving
