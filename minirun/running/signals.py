@@ -4,6 +4,7 @@
     catch                 one ends the command as an error, which cleans up; others are ignored then
     forward_once_running  the container may run by now: if it does they are the container's
     forward               the container runs: they are the container's
+    drop                  the container has ended
     queue                 they wait, and forward passes them on: nothing is to be cleaned up
 
 What the caller has blocked or ignored counts for nothing: SIGTERM must reach a command that
@@ -87,6 +88,11 @@ def forward(pidfd: int) -> None:
     handle(FORWARDED, lambda number, frame: _pass_on(pidfd, number))
     while _queued:
         _pass_on(pidfd, _queued.pop(0))
+
+
+def drop() -> None:
+    """From now on, pass no signal on: the container has ended."""
+    handle(FORWARDED, ignore)
 
 
 def _pass_on(pidfd: int, number: int) -> None:

@@ -113,6 +113,10 @@ def _run(
         viewers.finish()
     status = streams.relay(init.pid, init.pidfd)
     _end(container, status, options.auto_remove)
+    if options.restart:
+        signals.drop()
+        for fd in (init.pidfd, init.channel.read_fd, init.channel.write_fd):
+            os.close(fd)
     return status
 
 
@@ -146,7 +150,6 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
 def _hold(container: Container, init: Init) -> None:
     """Leave init at the gate of stage 7: `start` opens it. Raises OSError."""
     container.save(container.record._replace(status=state.CREATED, complete=True))
-    os.close(init.channel.read_fd)
     signals.forward(init.pidfd)
 
 

@@ -79,6 +79,7 @@ def test_nothing_is_lost_to_a_slow_reader(minirun: Program) -> None:
     slow.send_signal(signal.SIGSTOP)
     socket = descriptors.packets()
     descriptors.connect(socket, str(minirun.root / "c/attach.sock"))
+    assert socket.recv(1) == b"h"
     socket.send(b"igo\n")
     socket.close()
     time.sleep(0.5)

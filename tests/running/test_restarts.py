@@ -16,6 +16,8 @@ from core.lifecycle.leftovers import Family, assert_nothing
 from minirun.core.errors import UsageError
 from minirun.running import restarts
 
+NAME = f"again-{os.getpid()}"
+"""Tests beside this one have other cgroups."""
 CRASH = ("busybox", "sh", "-c", "echo run >> /count; echo again; exit 3")
 
 
@@ -66,30 +68,30 @@ def test_wrong_policies(text: str) -> None:
 def test_it_starts_again_so_often(minirun: Program) -> None:
     """Files, output and back-off; each start has a log, and says so in the record."""
     began = time.monotonic()
-    assert minirun("run", "-d", "--name", "c", "--restart", "on-failure:3", *CRASH).returncode == 0
-    family = Family(record(minirun, "c")["supervisor"]["pid"])
-    wait_until(lambda: record(minirun, "c").get("restarts") == 3, 20)
+    assert minirun("run", "-d", "--name", NAME, "--restart", "on-failure:3", *CRASH).returncode == 0
+    family = Family(record(minirun, NAME)["supervisor"]["pid"])
+    wait_until(lambda: record(minirun, NAME).get("restarts") == 3, 20)
     wait_until(lambda: not family.alive(), 10)
     assert time.monotonic() - began > 0.1 + 0.2 + 0.4
-    kept = record(minirun, "c")
-    assert (kept["status"], kept["exit_status"], count(minirun, "c")) == ("stopped", 3, 4)
-    assert minirun("logs", "c").stdout == "again\n" * 4
-    assert sum(event["name"] == "clone3" for event in minirun.events("c")) == 1
-    remove(minirun, "c", family)
+    kept = record(minirun, NAME)
+    assert (kept["status"], kept["exit_status"], count(minirun, NAME)) == ("stopped", 3, 4)
+    assert minirun("logs", NAME).stdout == "again\n" * 4
+    assert sum(event["name"] == "clone3" for event in minirun.events(NAME)) == 1
+    remove(minirun, NAME, family)
 
 
 def test_in_front_too(minirun: Program) -> None:
-    done = minirun("run", "--name", "c", "--restart", "on-failure:2", *CRASH)
+    done = minirun("run", "--name", NAME, "--restart", "on-failure:2", *CRASH)
     assert (done.stdout, done.returncode) == ("again\n" * 3, 3), done.stderr
-    assert count(minirun, "c") == 3
-    minirun("rm", "c")
+    assert count(minirun, NAME) == 3
+    minirun("rm", NAME)
 
 
 def test_a_good_end_is_the_end(minirun: Program) -> None:
-    done = minirun("run", "--name", "c", "--restart", "on-failure", "busybox", "true")
+    done = minirun("run", "--name", NAME, "--restart", "on-failure", "busybox", "true")
     assert done.returncode == 0
-    assert "restarts" not in record(minirun, "c")
-    minirun("rm", "c")
+    assert "restarts" not in record(minirun, NAME)
+    minirun("rm", NAME)
 
 
 @pytest.mark.parametrize("verb", [("stop", "-t", "0"), ("kill",), ("rm", "-f")])
@@ -98,64 +100,64 @@ def test_who_stops_it_has_the_last_word(
     minirun: Program, verb: tuple[str, ...], moment: str
 ) -> None:
     """While it runs, and between two runs: it is not started again."""
-    script = "echo run >> /count; sleep 99" if moment == "running" else "echo run >> /count; exit 1"
-    minirun("run", "-d", "--name", "c", "--restart", "always", "busybox", "sh", "-c", script)
-    family = Family(record(minirun, "c")["supervisor"]["pid"])
-    wait_until(lambda: count(minirun, "c") >= (1 if moment == "running" else 3), 20)
+    script = f"echo run >> /count; {'sleep 99' if moment == 'running' else 'exit 1'}"
+    minirun("run", "-d", "--name", NAME, "--restart", "always", "busybox", "sh", "-c", script)
+    family = Family(record(minirun, NAME)["supervisor"]["pid"])
+    wait_until(lambda: count(minirun, NAME) >= (1 if moment == "running" else 3), 20)
     if moment == "waiting":
-        wait_until(lambda: record(minirun, "c")["status"] == "stopped", 5)
+        wait_until(lambda: record(minirun, NAME)["status"] == "stopped", 5)
         if verb == ("kill",):
             verb = ("stop",)  # there is nothing to kill
-    words = (*verb, "c", "KILL") if verb == ("kill",) else (*verb, "c")
+    words = (*verb, NAME, "KILL") if verb == ("kill",) else (*verb, NAME)
     done = minirun(*words)
     assert done.returncode == 0, done.stderr
     wait_until(lambda: not family.alive(), 5)
-    before = count(minirun, "c")
+    before = count(minirun, NAME)
     time.sleep(1)
-    assert count(minirun, "c") == before and not family.alive()
+    assert count(minirun, NAME) == before and not family.alive()
     if verb[0] != "rm":
-        assert record(minirun, "c")["status"] == "stopped"
-        minirun("rm", "c")
-    assert_nothing(minirun, "c", family)
+        assert record(minirun, NAME)["status"] == "stopped"
+        minirun("rm", NAME)
+    assert_nothing(minirun, NAME, family)
 
 
 def test_the_supervisor_is_killed(minirun: Program) -> None:
     """The container goes on, alone; gc ends it, and keeps its files; start goes on from there."""
     script = "echo run >> /count; sleep 99"
-    minirun("run", "-d", "--name", "c", "--restart", "always", "busybox", "sh", "-c", script)
-    wait_until(lambda: count(minirun, "c") == 1, 10)
-    kept = record(minirun, "c")
+    minirun("run", "-d", "--name", NAME, "--restart", "always", "busybox", "sh", "-c", script)
+    wait_until(lambda: count(minirun, NAME) == 1, 10)
+    kept = record(minirun, NAME)
     family = Family(kept["supervisor"]["pid"])
     os.kill(kept["supervisor"]["pid"], signal.SIGKILL)
     time.sleep(1)
-    assert count(minirun, "c") == 1, "nobody starts a second one"
+    assert count(minirun, NAME) == 1, "nobody starts a second one"
     assert Path(f"/proc/{kept['init']['pid']}").exists()
-    assert minirun("gc").stdout == "stopped c: its supervisor died\n"
+    assert minirun("gc").stdout == f"stopped {NAME}: its supervisor died\n"
     wait_until(lambda: not family.alive(), 5)
-    kept = record(minirun, "c")
-    assert (kept["status"], kept["exit_status"], count(minirun, "c")) == ("stopped", 137, 1)
+    kept = record(minirun, NAME)
+    assert (kept["status"], kept["exit_status"], count(minirun, NAME)) == ("stopped", 137, 1)
     assert minirun("gc").stdout == ""
-    assert minirun("start", "c").stdout == "c\n"
-    wait_until(lambda: count(minirun, "c") == 2, 10)
-    second = Family(record(minirun, "c")["supervisor"]["pid"])
-    remove(minirun, "c", second)
+    assert minirun("start", NAME).stdout == f"{NAME}\n"
+    wait_until(lambda: count(minirun, NAME) == 2, 10)
+    second = Family(record(minirun, NAME)["supervisor"]["pid"])
+    remove(minirun, NAME, second)
 
 
 @pytest.mark.parametrize("moment", range(0, 1000, 100))
 def test_the_supervisor_is_killed_between_two_runs(minirun: Program, moment: int) -> None:
     """Whenever it is: afterwards the container is stopped or runs, once; gc ends what runs."""
-    minirun("run", "-d", "--name", "c", "--restart", "always", *CRASH)
-    supervisor = record(minirun, "c")["supervisor"]["pid"]
+    minirun("run", "-d", "--name", NAME, "--restart", "always", *CRASH)
+    supervisor = record(minirun, NAME)["supervisor"]["pid"]
     family = Family(supervisor)
     time.sleep(0.3 + moment / 1000)
     os.kill(supervisor, signal.SIGKILL)
     time.sleep(0.5)
-    before = count(minirun, "c")
+    before = count(minirun, NAME)
     time.sleep(0.5)
-    assert count(minirun, "c") == before
+    assert count(minirun, NAME) == before
     minirun("gc")
-    assert record(minirun, "c")["status"] == "stopped" and not family.alive()
-    remove(minirun, "c", family)
+    assert record(minirun, NAME)["status"] == "stopped" and not family.alive()
+    remove(minirun, NAME, family)
 
 
 def test_30_restarts_leave_nothing(minirun: Program) -> None:
@@ -164,20 +166,20 @@ def test_30_restarts_leave_nothing(minirun: Program) -> None:
         "import sys; from minirun import cli; from minirun.running import restarts;"
         " restarts.FIRST, restarts.LONGEST = 0.01, 0.02; sys.exit(cli.main())"
     )
-    words = ("run", "-d", "--name", "c", "--restart", "on-failure:30", *CRASH)
+    words = ("run", "-d", "--name", NAME, "--restart", "on-failure:30", *CRASH)
     argv = [sys.executable, "-c", code, *minirun.argv(*words)[1:]]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout) == (0, "c\n"), done.stderr
-    supervisor = record(minirun, "c")["supervisor"]["pid"]
+    assert (done.returncode, done.stdout) == (0, f"{NAME}\n"), done.stderr
+    supervisor = record(minirun, NAME)["supervisor"]["pid"]
     family = Family(supervisor)
-    wait_until(lambda: count(minirun, "c") >= 5, 30)
+    wait_until(lambda: count(minirun, NAME) >= 5, 30)
     early = len(os.listdir(f"/proc/{supervisor}/fd"))
-    wait_until(lambda: count(minirun, "c") >= 28, 60)
+    wait_until(lambda: count(minirun, NAME) >= 28, 60)
     late = len(os.listdir(f"/proc/{supervisor}/fd"))
     assert late <= early + 20, (early, late)  # a run has some that come and go
     wait_until(lambda: not family.alive(), 30)
-    assert count(minirun, "c") == 31 and record(minirun, "c")["restarts"] == 30
-    remove(minirun, "c", family)
+    assert count(minirun, NAME) == 31 and record(minirun, NAME)["restarts"] == 30
+    remove(minirun, NAME, family)
 
 
 # --- start and restart ---------------------------------------------------------------------------
@@ -185,46 +187,46 @@ def test_30_restarts_leave_nothing(minirun: Program) -> None:
 
 def test_start_keeps_the_files(minirun: Program) -> None:
     script = "echo run >> /count; wc -l < /count"
-    assert minirun("run", "--name", "c", "busybox", "sh", "-c", script).stdout == "1\n"
-    done = minirun("start", "-a", "c")
+    assert minirun("run", "--name", NAME, "busybox", "sh", "-c", script).stdout == "1\n"
+    done = minirun("start", "-a", NAME)
     assert (done.stdout, done.returncode) == ("2\n", 0), done.stderr
-    assert minirun("start", "c").stdout == "c\n"
-    wait_until(lambda: record(minirun, "c")["status"] == "stopped", 10)
-    assert minirun("logs", "c").stdout == "1\n2\n3\n"
-    minirun("rm", "c")
+    assert minirun("start", NAME).stdout == f"{NAME}\n"
+    wait_until(lambda: record(minirun, NAME)["status"] == "stopped", 10)
+    assert minirun("logs", NAME).stdout == "1\n2\n3\n"
+    minirun("rm", NAME)
 
 
 def test_start_ends_with_the_status_and_with_input(minirun: Program) -> None:
-    done = minirun("run", "-i", "--name", "c", "busybox", "sh", "-c", "cat; exit 7", input="one\n")
+    done = minirun("run", "-i", "--name", NAME, "busybox", "sh", "-c", "cat; exit 7", input="one\n")
     assert (done.stdout, done.returncode) == ("one\n", 7)
-    done = minirun("start", "-ai", "c", input="two\n")
+    done = minirun("start", "-ai", NAME, input="two\n")
     assert (done.stdout, done.returncode) == ("two\n", 7)
-    minirun("rm", "c")
+    minirun("rm", NAME)
 
 
 def test_a_start_that_fails_keeps_the_files(minirun: Program, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     words = ("-v", f"{tmp_path}/folder:/mnt", "busybox", "sh", "-c", "echo run >> /count")
-    assert minirun("run", "--name", "c", *words).returncode == 0
+    assert minirun("run", "--name", NAME, *words).returncode == 0
     (tmp_path / "folder").rmdir()
-    done = minirun("start", "c")
+    done = minirun("start", NAME)
     assert done.returncode != 0 and done.stderr.count("\n") == 1, done.stderr
-    assert (record(minirun, "c")["status"], count(minirun, "c")) == ("stopped", 1)
+    assert (record(minirun, NAME)["status"], count(minirun, NAME)) == ("stopped", 1)
     (tmp_path / "folder").mkdir()
-    assert minirun("start", "-a", "c").returncode == 0
-    assert count(minirun, "c") == 2
-    minirun("rm", "c")
+    assert minirun("start", "-a", NAME).returncode == 0
+    assert count(minirun, NAME) == 2
+    minirun("rm", NAME)
 
 
 def test_restart(minirun: Program) -> None:
     script = "echo run >> /count; sleep 99"
-    minirun("run", "-d", "--name", "c", "--restart", "always", "busybox", "sh", "-c", script)
-    wait_until(lambda: count(minirun, "c") == 1, 10)
-    first = Family(record(minirun, "c")["supervisor"]["pid"])
-    assert minirun("restart", "-t", "0", "c").stdout == "c\n"
-    wait_until(lambda: count(minirun, "c") == 2, 10)
+    minirun("run", "-d", "--name", NAME, "--restart", "always", "busybox", "sh", "-c", script)
+    wait_until(lambda: count(minirun, NAME) == 1, 10)
+    first = Family(record(minirun, NAME)["supervisor"]["pid"])
+    assert minirun("restart", "-t", "0", NAME).stdout == f"{NAME}\n"
+    wait_until(lambda: count(minirun, NAME) == 2, 10)
     assert not first.alive()
-    remove(minirun, "c", Family(record(minirun, "c")["supervisor"]["pid"]))
+    remove(minirun, NAME, Family(record(minirun, NAME)["supervisor"]["pid"]))
 
 
 def test_start_of_several_and_of_what_runs(minirun: Program) -> None:
@@ -242,17 +244,17 @@ def test_create_waits_for_start(minirun: Program, tmp_path: Path) -> None:
     """docker's create: the command waits at the gate of stage 7."""
     cid = tmp_path / "cid"
     script = "echo hello; exit 4"
-    done = minirun("create", "--name", "c", "--cidfile", str(cid), "busybox", "sh", "-c", script)
-    assert (done.stdout, cid.read_text(), done.stderr) == ("c\n", "c", "")
-    assert record(minirun, "c")["status"] == "created"
-    done = minirun("start", "-a", "c")
+    done = minirun("create", "--name", NAME, "--cidfile", str(cid), "busybox", "sh", "-c", script)
+    assert (done.stdout, cid.read_text(), done.stderr) == (f"{NAME}\n", NAME, "")
+    assert record(minirun, NAME)["status"] == "created"
+    done = minirun("start", "-a", NAME)
     assert (done.stdout, done.returncode) == ("hello\n", 4), done.stderr
-    done = minirun("start", "-a", "c")
+    done = minirun("start", "-a", NAME)
     assert (done.stdout, done.returncode) == ("hello\n", 4), done.stderr
-    minirun("rm", "c")
+    minirun("rm", NAME)
 
 
 def test_create_and_remove(minirun: Program) -> None:
-    assert minirun("create", "--name", "c", "busybox", "true").stdout == "c\n"
-    family = Family(record(minirun, "c")["supervisor"]["pid"])
-    remove(minirun, "c", family)
+    assert minirun("create", "--name", NAME, "busybox", "true").stdout == f"{NAME}\n"
+    family = Family(record(minirun, NAME)["supervisor"]["pid"])
+    remove(minirun, NAME, family)
