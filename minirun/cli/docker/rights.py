@@ -47,8 +47,6 @@ def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
         run = _privileged(run)
     if flags.ipc:
         run = run._replace(ipc=_ipc(flags.ipc))
-    if flags.init:
-        run = _with_init(run)
     return _confined(run, flags.security_opt)
 
 
@@ -69,7 +67,7 @@ def _ipc(mode: str) -> str:
     return mode
 
 
-def _with_init(run: RunOptions) -> RunOptions:
+def with_init(run: RunOptions) -> RunOptions:
     """Return the options with pid 1 a small program that passes signals on and reaps children.
 
     Raises MinirunError if the host has none.

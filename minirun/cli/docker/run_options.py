@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from minirun.cli.docker.run_flags import PROPERTIES, ConfigFlags, RunFlags
+from minirun.core.config import environment_of
 from minirun.core.errors import ImageError, UsageError
 from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.settings import Settings
@@ -37,7 +38,7 @@ READERS = {
             "env", "env_file", "uidmap", "gidmap", "annotation", "label", "label_file",
         )
     ),
-    rights: frozenset(("user", "group_add", "privileged", "ipc", "init", "security_opt")),
+    rights: frozenset(("user", "group_add", "privileged", "ipc", "security_opt")),
 }  # fmt: skip
 """Module → flags. Its `add(run, flags, image)` returns RunOptions with what they say."""
 _OF_GPUS = frozenset(
@@ -100,6 +101,8 @@ def from_flags(
         run = mounts.add(run, flags, settings)
     if "volumes" in image.declared:
         run = mounts.add_declared(run)
+    if flags.init:
+        run = rights.with_init(run)
     if flags.expose:
         exposed = [*run.declared.get("ports", ()), *_exposed(flags.expose)]
         run = run._replace(declared=run.declared | {"ports": exposed})
@@ -136,14 +139,15 @@ def _with_gpus(
 
     Raises MinirunError, OSError.
     """
-    variables = run.env[len(image.env) :]
+    variables, devices = run.env[len(image.env) :], flags.cdi_devices
     if flags.runtime == "nvidia":  # the user's word for what the image asks for
         theirs = [text for text in image.env if text.startswith(f"{request.VISIBLE}=")]
-        variables = (*theirs, *variables)
+        variables, named = _cdi_names((*theirs, *variables))
+        devices = (*devices, *named)
     asked = request.GpuOptions(
         gpus=flags.gpus if "gpus" in flags.given else None, driver=flags.gpu_driver,
         driver_root=flags.driver_root, dev_root=flags.dev_root, load_kmods=flags.load_kmods,
-        exclusive=settings.choices.exclusive, mode=flags.gpu_mode, devices=flags.cdi_devices,
+        exclusive=settings.choices.exclusive, mode=flags.gpu_mode, devices=devices,
         spec_dirs=tuple(flags.cdi_spec_dir), annotations=run.annotations,
         variables=variables, mapped=bool(flags.uidmap), image=image.name,
         image_env=image.env,
@@ -158,6 +162,18 @@ def _with_gpus(
         gpu_hook=gpus.hook, cdi=gpus.cdi, warnings=gpus.warnings,
         choices=gpus.choices._replace(layers=image.layers, volatile=flags.rm),
     )  # fmt: skip
+
+
+def _cdi_names(variables: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the variables, and CDI devices of NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu=0.
+
+    The variable may name them where NVIDIA's runtime was chosen: its mode "auto" is "cdi" then.
+    """
+    value = environment_of(variables).get(request.VISIBLE, "")
+    if "=" not in value:
+        return variables, ()
+    kept = (text for text in variables if not text.startswith(f"{request.VISIBLE}="))
+    return tuple(kept), tuple(value.split(","))
 
 
 def _exposed(texts: list[str]) -> list[str]:
