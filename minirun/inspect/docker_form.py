@@ -19,14 +19,14 @@ from minirun.inspect import past
 from minirun.inspect.sizes import sizes
 from minirun.net import leases, network
 from minirun.oci import run_config
-from minirun.running import moments, renamed
+from minirun.running import health, renamed
 from minirun.show.text.template import Fields
 
 if TYPE_CHECKING:
     from minirun.core.container import Container
+    from minirun.core.keeping.container_record import ContainerRecord
     from minirun.image.store import Image
     from minirun.net.leases import Lease
-    from minirun.show.log.recording import Recording
 
 NEVER = "0001-01-01T00:00:00Z"
 """Go's zero time: what docker says if a thing has not happened."""
@@ -36,9 +36,11 @@ _SHM = 64 << 20
 _CPUS_PERIOD = 100_000
 
 
-def docker_status(status: str) -> str:
-    """Return docker's word for a status: exited for stopped."""
-    return _STATUS.get(status, status)
+def status_of(record: ContainerRecord) -> str:
+    """Return docker's word for a container's status: exited for stopped, or restarting."""
+    if record.status == state.STOPPED and record.restart and state.is_alive(record.supervisor):
+        return "restarting"
+    return _STATUS.get(record.status, record.status)
 
 
 def document(container: Container, *, size: bool = False) -> Fields:
@@ -46,7 +48,7 @@ def document(container: Container, *, size: bool = False) -> Fields:
 
     Raises OSError.
     """
-    record, found = container.record, past.read(container)
+    record = container.record
     image = _image(container)
     own = [lease for row in _network_rows(container) for lease in _leases(container, row)]
     args = list(record.args or container.config.process.get("args") or [])
@@ -55,12 +57,13 @@ def document(container: Container, *, size: bool = False) -> Fields:
     has_files = bool(record.network)
     return Fields(
         Id=record.id, Created=record.created, Path=args[0] if args else "", Args=args[1:],
-        State=_state(container, found), Image=_image_id(container) if image else "",
+        State=_state(container), Image=_image_id(container) if image else "",
         ResolvConfPath=f"{files}/resolv.conf" if has_files else "",
         HostnamePath=f"{files}/hostname" if has_files else "",
         HostsPath=f"{files}/hosts" if has_files else "",
-        LogPath=f"{directory}/{places.OUTPUT}" if record.managed else "",
-        Name=f"/{renamed.name_of(directory)}", RestartCount=0, Driver="overlay2", Platform="linux",
+        LogPath=f"{directory}/{places.OUTPUT}" if record.output else "",
+        Name=f"/{renamed.name_of(directory)}", RestartCount=record.restarts, Driver="overlay2",
+        Platform="linux",
         MountLabel="", ProcessLabel=container.config.process.get("selinuxLabel", ""),
         AppArmorProfile=container.config.process.get("apparmorProfile", ""), ExecIDs=None,
         HostConfig=_host_config(container),
@@ -87,30 +90,30 @@ def _image_id(container: Container) -> str:
     return ""
 
 
-def _state(container: Container, found: Recording | None) -> Fields:
+def _state(container: Container) -> Fields:
     record = container.record
-    status = docker_status(record.status)
-    started = NEVER
+    status = status_of(record)
+    checks, started = health.read(record.directory), NEVER
     if record.pid or record.exit_status is not None or record.status == state.STOPPED:
-        started = _started(container, found)
+        started = _started(container)
     return Fields(
         Status=status, Running=status in ("running", "paused"), Paused=status == "paused",
-        Restarting=False, OOMKilled=_oom_killed(container), Dead=False, Pid=record.pid,
+        Restarting=status == "restarting", OOMKilled=_oom_killed(container), Dead=False,
+        Pid=record.pid,
         ExitCode=record.exit_status or 0, Error="", StartedAt=started,
-        FinishedAt=record.finished or NEVER,
+        FinishedAt=record.finished or NEVER, **({"Health": Fields(checks)} if checks else {}),
     )  # fmt: skip
 
 
-def _started(container: Container, found: Recording | None) -> str:
+def _started(container: Container) -> str:
     """Return when the command began: by the log, which has its execve; else when it was made."""
-    events = found.events if found else []
-    begun = [e.t for e in events if (e.kind, e.name, e.stage) == ("exec", "execve", 7)]
     if container.record.status in (state.CREATED, state.CREATING):
         return NEVER
-    if not begun:
-        return container.record.created
-    later = (begun[-1] - events[0].t) / 1e9
-    return state.timestamp(moments.moment(container.record.created) + later)
+    try:
+        begun = past.started(f"{container.directory}/{places.EVENTS}")
+    except OSError:
+        begun = None
+    return state.timestamp(begun[0]) if begun else container.record.created
 
 
 def _oom_killed(container: Container) -> bool:
@@ -157,34 +160,29 @@ def mounts(container: Container) -> list[Fields]:
     for row in container.config.raw.get("mounts") or []:
         options, source = row.get("options") or [], row.get("source", "")
         is_bind = row.get("type") == "bind" or bool({"bind", "rbind"} & set(options))
-        is_new = is_bind or row["destination"] not in _defaults()
-        if (
-            not is_new
-            or source in _own_files()
-            or (row.get("type") not in ("bind", "tmpfs") and not is_bind)
-        ):
-            continue
-        found.append(_mount(container, row["destination"], source, options, is_bind=is_bind))
+        is_tmpfs = row.get("type") == "tmpfs" and row["destination"] not in _defaults()
+        if (is_bind and source not in _own_files()) or is_tmpfs:
+            found.append(_mount(container, row["destination"], source, options, is_bind=is_bind))
     return found
 
 
 def _mount(
     container: Container, destination: str, source: str, options: list[str], *, is_bind: bool
 ) -> Fields:
-    kind, name = ("bind", "") if is_bind else ("tmpfs", "")
-    volumes = f"{os.path.abspath(container.settings.store)}/volumes/"
-    if is_bind and source.startswith(f"{places.VOLUMES}/"):  # what the image declares
-        kind, name = "volume", f"{container.id}-{source.rpartition('/')[2]}"
+    known = [row for row in container.record.mounts or () if row["target"] == destination]
+    kind = known[0]["type"] if known else "bind" if is_bind else "tmpfs"
+    named = {}
+    if kind == "volume":  # without a name: in the container's directory, as the image declares it
+        name = known[0]["name"] or f"{container.id}-{source.rpartition('/')[2]}"
+        named = {"Name": name, "Driver": "local"}
+    if is_bind and not source.startswith("/"):
         source = f"{container.directory}/{source}"
-    elif is_bind and source.startswith(volumes):
-        kind, name = "volume", source.removeprefix(volumes).partition("/")[0]
-    shown = [word for word in options if word not in ("bind", "rbind", "rprivate")]
+    shown = [word for word in options if word not in ("bind", "rbind", "rprivate", "rro")]
     spread = [word for word in options if word.lstrip("r") in ("private", "shared", "slave")]
-    named = {"Name": name, "Driver": "local"} if kind == "volume" else {}
     return Fields(
         Type=kind, **{"Name": "", **named}, Source=source if is_bind else "",
         Destination=destination, Mode=",".join(shown), RW="ro" not in options,
-        Propagation=(spread or ["rprivate"])[-1] if is_bind else "",
+        Propagation=(spread or ["rprivate"])[-1] if kind == "bind" else "",
     )  # fmt: skip
 
 
@@ -201,7 +199,7 @@ def _host_config(container: Container) -> Fields:
     namespaces = config.namespaces
     return Fields(
         Binds=[_bound(row) for row in rows if row["Type"] in ("bind", "volume")] or None,
-        ContainerIDFile="", LogConfig=Fields(Type="json-file", Config={}),
+        ContainerIDFile="", LogConfig=_log_config(record),
         NetworkMode=network_mode(container), PortBindings=_bindings(container),
         RestartPolicy=_restart_policy(container), AutoRemove=record.auto_remove,
         VolumeDriver="", VolumesFrom=None,
@@ -236,6 +234,14 @@ def _host_config(container: Container) -> Fields:
         MaskedPaths=config.linux.get("maskedPaths") or [],
         ReadonlyPaths=config.linux.get("readonlyPaths") or [],
     )  # fmt: skip
+
+
+def _log_config(record: ContainerRecord) -> Fields:
+    kept = record.output
+    if kept is None and record.managed:
+        return Fields(Type="none", Config={})
+    shown = {f"max-{name[4:]}": str(value) for name, value in (kept or {}).items()}
+    return Fields(Type="json-file", Config=shown)
 
 
 def _bound(row: Fields) -> str:
@@ -298,7 +304,7 @@ def _bindings(container: Container) -> dict[str, list[Fields]]:
 
 
 def _restart_policy(container: Container) -> Fields:
-    name, _, count = str(getattr(container.record, "restart", "") or "no").partition(":")
+    name, _, count = (container.record.restart or "no").partition(":")
     return Fields(Name=name, MaximumRetryCount=int(count) if count.isdigit() else 0)
 
 
@@ -370,19 +376,19 @@ def _config(container: Container, image: Image | None, args: list[str]) -> Field
     entrypoint = list(image.entrypoint) if image else []
     begins = bool(entrypoint) and args[: len(entrypoint)] == entrypoint
     uid, gid = user.get("uid", 0), user.get("gid", 0)
-    labels = dict(declared.get("labels") or {}) | dict(getattr(record, "labels", None) or {})
-    health = declared.get("healthcheck")
+    checked = record.health
     return Fields(
         Hostname=config.raw.get("hostname", ""), Domainname=config.raw.get("domainname", ""),
         User=f"{uid}:{gid}" if uid or gid else "",
         ExposedPorts={port: {} for port in _exposed(container)},
-        Tty=config.terminal, OpenStdin=bool(getattr(record, "interactive", False)),
+        Tty=config.terminal, OpenStdin=record.interactive,
         Env=[f"{name}={value}" for name, value in config.environment.items()],
         Cmd=args[len(entrypoint) :] if begins else args,
-        **({"Healthcheck": health} if health else {}), Image=record.image or "",
+        **({"Healthcheck": checked} if checked else {}), Image=record.image or "",
         Volumes={path: {} for path in declared.get("volumes") or ()} or None,
         WorkingDir=config.process.get("cwd", ""), Entrypoint=entrypoint if begins else None,
-        Labels=labels, StopSignal=declared.get("stop_signal", ""),
+        Labels=record.labels, StopSignal=declared.get("stop_signal", ""),
+        StopTimeout=record.stop_timeout,
     )  # fmt: skip
 
 

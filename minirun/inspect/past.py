@@ -1,5 +1,7 @@
 """What the log still knows of a container: its stages, and what became of its hooks."""
 
+import os
+
 from minirun.core.container import Container
 from minirun.core.errors import StateError
 from minirun.core.keeping import places
@@ -20,6 +22,23 @@ def read(container: Container) -> Recording | None:
         return recording.read(f"{container.directory}/{places.EVENTS}")[0]
     except (OSError, StateError):
         return None
+
+
+def started(log: str) -> tuple[float, int] | None:
+    """Return when the command of a log's last start began: in seconds since the epoch, and by
+    CLOCK_MONOTONIC in ns; None if it has not.
+
+    A log's times count from the boot; when it was written last says what they are by the clock.
+    Raises OSError.
+    """
+    try:
+        events = recording.read(log)[0].events
+    except (StateError, LookupError):
+        return None
+    execs = [e.t for e in events if (e.kind, e.name, e.stage) == ("exec", "execve", 7)]
+    if not execs:
+        return None
+    return os.stat(log).st_mtime - (events[-1].t - execs[-1]) / 1e9, execs[-1]
 
 
 def stages(found: Recording | None) -> list[StageFacts]:

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from minirun.cli.docker import filters
 from minirun.cli.docker.ps import labels
 from minirun.cli.output import show, write
-from minirun.core.errors import StateError
 from minirun.core.keeping import places, state
 from minirun.core.keeping.record import Record
 from minirun.engines import roots
+from minirun.inspect import past
 from minirun.running import kept_logs, listing, moments, renamed
-from minirun.show.log import recording
 from minirun.show.text import formats
 from minirun.show.text.template import Fields, json_of
 
@@ -38,8 +37,8 @@ class Happened(Record):
     action: str
     id: str
     attributes: dict[str, str]
-    log: int
-    """The inode of the container's log: it stays the same when the container is deleted."""
+    mark: str
+    """What tells it from the same of another start of the container."""
 
 
 class _Watcher:
@@ -47,64 +46,52 @@ class _Watcher:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.starts: dict[int, tuple[float, float]] = {}
-        """Inode of a log → when the container was made, and when its command began (monotonic)."""
-        self.last_seen: dict[int, dict[str, str]] = {}
-        """Inode → attributes: a kept log has no labels."""
+        self.started: dict[tuple[int, int], tuple[float, int]] = {}
+        """Log, by inode and time of its last change → when its command began: see started()."""
+        self.seen: dict[int, ContainerRecord] = {}
+        """Inode of a log → the container's record, while there was one: a kept log has no labels,
+        and no exit status."""
 
     def read(self) -> list[Happened]:
         """Return all that is known, the oldest first."""
         found: list[Happened] = []
         for root in roots.known(self.settings):
             for record in listing.records(root):
-                found += self._of_record(record)
+                if record.status not in ("damaged", state.CREATING):  # it may have no log yet
+                    found += self._of_record(record, f"{record.directory}/{places.EVENTS}")
             found += self._of_history(root)
-        died = {one.log for one in found if one.action == "die"}
-        more = [one for one in found if one.action == "destroy" and one.log not in died]
-        found += [one._replace(action="die") for one in more]
         order = {"create": 0, "start": 1, "die": 2, "destroy": 3}
         return sorted(found, key=lambda one: (one.at, order[one.action]))
 
-    def _of_record(self, record: ContainerRecord) -> list[Happened]:
-        if record.status in ("damaged", state.CREATING):
-            return []  # what is being made may have no log yet
-        path = f"{record.directory}/{places.EVENTS}"
-        try:
-            log = os.stat(path).st_ino
-        except OSError:
-            log = hash((record.directory, record.created))
-        attributes = dict(sorted(labels(record).items()))
-        attributes |= {
-            "image": record.image or "",
-            "name": renamed.name_of(record.directory),
-        }
-        self.last_seen[log] = attributes
+    def _of_record(self, record: ContainerRecord, log: str) -> list[Happened]:
+        """Return the events of a container whose record is known, by its log."""
+        attributes = labels(record) | {
+            "image": record.image or "", "name": renamed.name_of(record.directory),
+        }  # fmt: skip
         made = moments.moment(record.created)
-        found = [Happened(made, "create", record.id, attributes, log)]
-        first, begun = self._times(log, path)
-        if begun or (record.pid and record.status != state.CREATED):
-            at = made + (begun - first if begun else 0.0)
-            found.append(Happened(at, "start", record.id, attributes, log))
+        found = [Happened(made, "create", record.id, attributes, record.created)]
+        if begun := self._begun(log):
+            self.seen[os.stat(log).st_ino] = record
+            found.append(Happened(begun[0], "start", record.id, attributes, str(begun[1])))
         if record.finished:
             ended = attributes | {"exitCode": str(record.exit_status)}
-            found.append(Happened(moments.moment(record.finished), "die", record.id, ended, log))
+            at = moments.moment(record.finished)
+            found.append(Happened(at, "die", record.id, ended, record.finished))
         return found
 
-    def _times(self, log: int, path: str) -> tuple[float, float]:
-        """Return the monotonic seconds of a log's first event, and of the command's start, or 0."""
-        if log not in self.starts:
-            try:
-                events = recording.read(path)[0].events
-            except (OSError, StateError, LookupError):
-                return 0.0, 0.0
-            execs = [e.t for e in events if (e.kind, e.name, e.stage) == ("exec", "execve", 7)]
-            if not execs:
-                return 0.0, 0.0
-            self.starts[log] = (events[0].t / 1e9, execs[-1] / 1e9)
-        return self.starts[log]
+    def _begun(self, log: str) -> tuple[float, int] | None:
+        """Return when the command of a log began: see minirun.inspect.past.started."""
+        try:
+            info = os.stat(log)
+            key = (info.st_ino, info.st_mtime_ns)
+            if key not in self.started and (found := past.started(log)):
+                self.started[key] = found
+        except OSError:
+            return None
+        return self.started.get(key)
 
     def _of_history(self, root: str) -> list[Happened]:
-        """Return the events of containers that are gone: STAMP.NUMBER.ID.jsonl says when."""
+        """Return the events of containers that are gone; their log's name says when."""
         try:
             fd = kept_logs.open_folder(root)
         except OSError:
@@ -113,26 +100,33 @@ class _Watcher:
             names = kept_logs.names(fd)
         finally:
             os.close(fd)
-        found: list[Happened] = []
-        for name in names:
-            path = f"{root}/{places.HISTORY}/{name}"
-            stamp, number, rest = name.split(".", 2)
-            try:
-                log = os.stat(path).st_ino
-                end = time.strptime(stamp, "%Y%m%dT%H%M%S")
-            except (OSError, ValueError):
-                continue
-            gone = moments.moment(time.strftime("%Y-%m-%dT%H:%M:%S", end)) + 0.999
-            container_id = rest.removesuffix(".jsonl")
-            usual = {"image": "", "name": container_id}
-            attributes = self.last_seen.get(log, usual)
-            first, begun = self._times(log, path)
-            later = gone - int(number) / 1e9
-            for at, action in ((first, "create"), (begun, "start")):
-                if at:
-                    found.append(Happened(at + later, action, container_id, attributes, log))
-            found.append(Happened(gone, "destroy", container_id, attributes, log))
-        return found
+        return [one for name in names for one in self._of_kept(f"{root}/{places.HISTORY}/{name}")]
+
+    def _of_kept(self, path: str) -> list[Happened]:
+        stamp, number, rest = path.rpartition("/")[2].split(".", 2)
+        try:
+            info = os.stat(path)
+            end = moments.moment(
+                f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:11]}:{stamp[11:13]}:{stamp[13:]}"
+            )
+        except (OSError, ValueError):
+            return []
+        container_id, begun = rest.removesuffix(".jsonl"), self._begun(path)
+        record = self.seen.get(info.st_ino)
+        attributes = {"image": "", "name": container_id}
+        found = []
+        if record and record.id == container_id:
+            found = self._of_record(record, path)
+            attributes = found[0].attributes
+        elif begun:
+            found = [
+                Happened(begun[0], action, container_id, attributes, str(begun[1]))
+                for action in ("create", "start")
+            ]
+        gone = max(end, min(info.st_mtime, end + 1))  # the name has whole seconds
+        if begun and not any(one.action == "die" for one in found):
+            found.append(Happened(gone, "die", container_id, attributes, number))
+        return [*found, Happened(gone, "destroy", container_id, attributes, number)]
 
 
 def follow(settings: Settings, words: list[str], form: str, since: str, until: str) -> int:
@@ -145,13 +139,13 @@ def follow(settings: Settings, words: list[str], form: str, since: str, until: s
     end = moments.point(until, "--until") if until else float("inf")
     template = formats.read(form)[0] if form and not _is_json(form) else None
     watcher = _Watcher(settings)
-    printed: set[tuple[int, str, str]] = set()
+    printed: set[tuple[str, str, str]] = set()
     if not since:
-        printed = {(one.log, one.id, one.action) for one in watcher.read()}
+        printed = {(one.id, one.action, one.mark) for one in watcher.read()}
     while True:
         last_look = time.time() >= end
         for one in watcher.read():
-            key = (one.log, one.id, one.action)
+            key = (one.id, one.action, one.mark)
             if key in printed or not begin - (0 if since else 2) <= one.at <= end:
                 continue
             printed.add(key)

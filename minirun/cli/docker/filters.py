@@ -13,9 +13,9 @@ from minirun.core.keeping import state
 from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.record import Record
 from minirun.image import split, store
-from minirun.inspect.docker_form import docker_status
+from minirun.inspect.docker_form import status_of
 from minirun.net import leases
-from minirun.running import moments, renamed
+from minirun.running import health, moments, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -147,7 +147,7 @@ class ContainerFilter:
         return one.record.status == state.STOPPED and str(status) in values
 
     def _status(self, one: Candidate, values: list[str]) -> bool:
-        return docker_status(one.record.status) in values
+        return status_of(one.record) in values
 
     def _health(self, one: Candidate, values: list[str]) -> bool:
         return health_of(one.record) in values
@@ -203,8 +203,8 @@ def _layers(store_path: str, name: str) -> list[str]:
 
 def health_of(record: ContainerRecord) -> str:
     """Return starting, healthy or unhealthy; none for a container without a health check."""
-    found = getattr(record, "health", None)
-    word = found.get("Status") if isinstance(found, dict) else found
+    found = health.read(record.directory) or {}
+    word = str(found.get("Status", "none"))
     return word if word in HEALTH else "none"
 
 

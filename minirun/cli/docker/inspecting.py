@@ -1,6 +1,6 @@
-"""docker's `inspect`: `inspect --format`, `--type` and `--size`, of containers, images, networks.
+"""docker's `inspect`: `inspect --format`, `--type` and `--size`, of what minirun keeps.
 
-Without a type a name means a container, else an image, else a network: docker's order.
+Without a type a name means a container, else an image, a network, a volume: docker's order.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from minirun.cli.docker import network
+from minirun.cli.docker import network, volume
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import write
 from minirun.core.errors import ImageError, MinirunError, StateError, UsageError
@@ -17,7 +17,7 @@ from minirun.engines import roots
 from minirun.image import workshop
 from minirun.inspect import docker_form
 from minirun.net.network import NetworkError, load
-from minirun.running import lookup
+from minirun.running import lookup, volumes
 from minirun.show.text import formats
 from minirun.show.text.template import Fields
 
@@ -67,7 +67,7 @@ def _document(name: str, kind: str, settings: Settings, *, size: bool) -> Fields
     for each, read in KINDS.items():
         if kind in ("", each) and (found := read(name, settings, size)) is not None:
             return found
-    hint = {"": "minirun ps -a, images and network ls", "container": "minirun ps -a"}
+    hint = {"": "minirun ps -a, images, network ls and volume ls", "container": "minirun ps -a"}
     words = hint.get(kind, {"image": "minirun images"}.get(kind, f"minirun {kind} ls"))
     text = f"no such {kind or 'object'}: {name}"
     raise StateError(text, f"{words} {'list' if not kind else 'lists'} what there is", status=1)
@@ -100,7 +100,13 @@ def _network(name: str, settings: Settings, size: bool) -> Fields | None:
         return None  # no name of a network
 
 
+def _volume(name: str, settings: Settings, size: bool) -> Fields | None:
+    if not volumes.is_name(name) or name not in volumes.names(settings.store):
+        return None
+    return Fields(volume.document(volumes.load(settings.store, name), settings))
+
+
 KINDS: dict[str, Callable[[str, Settings, bool], Fields | None]] = {
-    "container": _container, "image": _image, "network": _network,
+    "container": _container, "image": _image, "network": _network, "volume": _volume,
 }  # fmt: skip
 """What --type names → what reads the document; it returns None if there is no such thing."""

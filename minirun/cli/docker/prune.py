@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from minirun.cli.docker import filters, network
+from minirun.cli.docker import filters, network, volume
 from minirun.cli.docker.ps import labels
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.cli.runc.control import delete
-from minirun.core.errors import MinirunError
+from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import say
@@ -43,6 +43,7 @@ class SystemPrune(Flags):
     command = "system prune"
     filter: list[str]
     force: bool = flag("-f")
+    volumes: bool
 
 
 def main_of_containers(args: list[str], settings: Settings) -> int:
@@ -61,13 +62,20 @@ def main_of_system(args: list[str], settings: Settings) -> int:
     flags = SystemPrune(args)
     flags.none()
     wanted = _wanted(flags.filter)
+    if flags.volumes and "until" in wanted:
+        raise UsageError("--filter until: no effect with --volumes", "one of them", 1)
     _ask(flags.force, [
         "all containers that have ended", "all networks that no container is on",
         "all layers and archives that no image and no container needs",
+        *(["all anonymous volumes that no container uses"] if flags.volumes else []),
     ])  # fmt: skip
     freed, failed = _containers(settings, wanted)
     if attach.owns_network():
         _print("Deleted Networks:", network.prune(settings.store, wanted))
+    if flags.volumes:
+        names, more = volume.prune(settings)
+        _print("Deleted Volumes:", names)
+        freed += more
     paths, bytes_ = workshop.call("collect")(settings)
     _print("Deleted Images:", paths)
     show([f"Total reclaimed space: {human(freed + bytes_)}"])

@@ -26,7 +26,7 @@ with lazy:
     from minirun.cli.docker import filters
     from minirun.inspect import docker_form, sizes
     from minirun.net import leases, ports
-    from minirun.running import processes  # subprocess: 10 ms
+    from minirun.running import health, processes  # subprocess: 10 ms
     from minirun.show.text import formats, template
 
 TYPE_CHECKING = False
@@ -44,6 +44,8 @@ FIELDS = {
 }  # fmt: skip
 """Fields of --format, and what stands above each as a column. GPUs and Engine are minirun's."""
 PROCESS_FORMATS = ("table", "json")
+_TICKS = 100
+"""In a second: USER_HZ, time(7)."""
 _SHORT = 30
 """Signs of a command that a table shows."""
 
@@ -127,9 +129,8 @@ def _candidate(
 
 
 def labels(record: ContainerRecord) -> dict[str, str]:
-    """Return a container's labels: its image's, and its own."""
-    found = dict((record.declared or {}).get("labels") or {})
-    return found | dict(getattr(record, "labels", None) or {})
+    """Return a container's labels, in order."""
+    return dict(sorted(record.labels.items()))
 
 
 def _networks(record: ContainerRecord) -> tuple[str, ...]:
@@ -192,12 +193,22 @@ def _ports(record: ContainerRecord, store: str) -> str:
 def status(record: ContainerRecord) -> str:
     """Return a container's status in docker's words: Up 5 minutes, Exited (0) 2 hours ago."""
     if record.status == state.RUNNING:
-        return f"Up {age(record.created)}"
+        word = str((health.read(record.directory) or {}).get("Status", ""))
+        mark = {"": "", "starting": " (health: starting)"}.get(word, f" ({clean(word)})")
+        return f"Up {_up(record)}{mark}"
     if record.status == state.PAUSED:
-        return f"Up {age(record.created)} (Paused)"
+        return f"Up {_up(record)} (Paused)"
     if record.status == state.STOPPED and record.exit_status is not None and record.finished:
+        if record.restart and state.is_alive(record.supervisor):
+            return f"Restarting ({record.exit_status}) {age(record.finished)} ago"
         return f"Exited ({record.exit_status}) {age(record.finished)} ago"
     return record.status.capitalize()
+
+
+def _up(record: ContainerRecord) -> str:
+    """Return how long init has been there: its start is counted in ticks since the boot."""
+    uptime = float(state.read_text("/proc/uptime").split()[0])
+    return moments.age(uptime - (record.init or {"start": 0})["start"] / _TICKS)
 
 
 def age(stamp: str) -> str:
@@ -226,7 +237,7 @@ def _fields(record: ContainerRecord, settings: Settings, flags: Ps) -> Fields:
         Networks=",".join(_networks(record)), Ports=_ports(record, settings.store),
         RunningFor=f"{age(record.created)} ago",
         Size=_size(record) if flags.size or ".Size" in flags.format else "0B",
-        State=docker_form.docker_status(record.status), Status=status(record),
+        State=docker_form.status_of(record), Status=status(record),
         Label=lambda name: own.get(name, ""),
     )  # fmt: skip
 

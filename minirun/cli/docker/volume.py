@@ -13,10 +13,14 @@ from minirun.cli.output import show, write
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import say
+from minirun.core.lazy import lazy
 from minirun.core.rootfs.inroot import Root
 from minirun.running import volumes
 from minirun.running.volumes import Volume, VolumeError
 from minirun.show.text import table
+
+with lazy:
+    from minirun.show.text import formats, template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +62,7 @@ class VolumeInspect(Flags):
     """Print all that is known of volumes."""
 
     command = "volume inspect"
+    format: str = flag("-f")
 
 
 class VolumeRm(Flags):
@@ -127,7 +132,7 @@ def main_ls(args: list[str], settings: Settings) -> int:
     if flags.format == "table":
         rows = [("DRIVER", "VOLUME NAME"), *((volumes.LOCAL, each.name) for each in found)]
         return write(table.text(rows, 3))
-    documents = [_document(each, settings) for each in found]
+    documents = [document(each, settings) for each in found]
     if flags.format == "json":
         return show(json.dumps(row | {"Labels": _joined(row["Labels"])}) for row in documents)
     return show([_filled(flags.format, row) for row in documents])
@@ -189,8 +194,8 @@ def _labels(volume: Volume) -> dict[str, str]:
     return volume.labels | ({_ANONYMOUS: ""} if volume.anonymous else {})
 
 
-def _document(volume: Volume, settings: Settings) -> dict[str, Any]:
-    """Return a volume with docker's names."""
+def document(volume: Volume, settings: Settings) -> dict[str, Any]:
+    """Return a volume with docker's names: what `volume inspect` prints."""
     return {
         "CreatedAt": volume.created, "Driver": volumes.LOCAL, "Labels": _labels(volume),
         "Mountpoint": volumes.data(settings.store, volume.name), "Name": volume.name,
@@ -207,12 +212,29 @@ def main_inspect(args: list[str], settings: Settings) -> int:
     rows, status = [], 0
     for name in flags.args:
         try:
-            rows.append(_document(volumes.load(settings.store, name), settings))
+            found = document(volumes.load(settings.store, name), settings)
+            rows.append(template.Fields(found))
         except MinirunError as error:
             say(error.line())
             status = 1
-    write(json.dumps(rows, indent=4) + "\n")
+    write(formats.documents(flags.format, rows))
     return status
+
+
+def prune(settings: Settings) -> tuple[list[str], int]:
+    """Remove the anonymous volumes that no container uses: names, and the bytes that they had.
+
+    Raises MinirunError, OSError.
+    """
+    total, removed = 0, []
+    with volumes.locked(settings.store):
+        used = volumes.users(settings)
+        for each in _all(settings.store):
+            if each.name not in used and each.anonymous:
+                total += _size(volumes.data(settings.store, each.name))
+                volumes.remove(settings.store, each.name)
+                removed.append(each.name)
+    return removed, total
 
 
 def main_rm(args: list[str], settings: Settings) -> int:

@@ -102,7 +102,7 @@ def test_container_prune_filters(alone: Alone) -> None:
     alone("run", "--name", "b", "busybox", "true")
     path = alone.root / "a/state.json"
     record = json.loads(path.read_text())
-    path.write_text(json.dumps(record | {"declared": {"labels": {"keep": "no"}}}))
+    path.write_text(json.dumps(record | {"labels": {"keep": "no"}}))
     assert "Deleted" not in good(alone, "container", "prune", "-f", "--filter", "until=1h")
     assert "Deleted" not in good(alone, "container", "prune", "-f", "--filter", "label=keep=yes")
     shown = good(alone, "container", "prune", "-f", "--filter", "label=keep=no")

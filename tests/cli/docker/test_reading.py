@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -85,7 +86,11 @@ def test_inspect_of_images_networks_and_nothing(two: Program) -> None:
     done = two("inspect", "--format", "{{.Id}}", "nosuch", "web")
     assert (done.returncode, done.stdout) == (1, "web\n")
     assert done.stderr.startswith("minirun: no such object: nosuch (")
-    for kind in ("container", "image", "network"):
+    good(two, "volume", "create", name := f"v-{os.getpid()}")
+    assert good(two, "inspect", "--type", "volume", "-f", "{{.Name}}", name) == f"{name}\n"
+    assert good(two, "inspect", "-f", "{{.Driver}}", name) == "local\n"
+    good(two, "volume", "rm", name)
+    for kind in ("container", "image", "network", "volume"):
         done = two("inspect", "--type", kind, "nosuch")
         assert (done.returncode, json.loads(done.stdout)) == (1, [])
         assert done.stderr.startswith(f"minirun: no such {kind}: nosuch (")
@@ -139,7 +144,7 @@ def test_labels_of_the_image(minirun: Program) -> None:
     minirun("run", "--name", "c", "busybox", "true")
     path = minirun.root / "c/state.json"
     record = json.loads(path.read_text())
-    record["declared"] = {"labels": {"a": "1", "evil": "\x1b[2J\nx\u202e"}}
+    record["labels"] = {"a": "1", "evil": "\x1b[2J\nx\u202e"}
     path.write_text(json.dumps(record))
     form = '{{.Names}} {{.Label "a"}} {{.Label "evil"}}'
     assert good(minirun, "ps", "-a", "-f", "label=a=1", "--format", form) == (
