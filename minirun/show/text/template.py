@@ -244,7 +244,7 @@ class _Parser:
                 self._unexpected("operand", field)
             end = field.at + len(field.text)
             node = _Node("chain", node.at, end, (node, field.text[1:], field.at))
-        if self.tokens and self.tokens[0].text == "." and not self.tokens[0].spaced:
+        if self.tokens and not self.tokens[0].spaced and self.tokens[0].text not in ("|", ")", ","):
             self._unexpected("operand")
         return node
 

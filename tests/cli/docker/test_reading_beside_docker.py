@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from collections.abc import Callable, Iterator
 
@@ -81,7 +82,7 @@ def test_inspect_prints_the_same(both: tuple[Call, Call], form: str) -> None:
     [
         "ps -a --format {{.Names}}", "ps --format {{.Names}}|{{.State}}|{{.Networks}}|{{.Labels}}|",
         "ps -a --format {{.Names}}:{{.State}}:{{.LocalVolumes}}:{{.Ports}}:",
-        "ps -a --format {{.Label`a`}}|{{.Label`c`}}|", "ps -n 1 --format {{.Names}}",
+        "ps -a --format '{{.Label `a`}}|{{.Label `c`}}|'", "ps -a --format {{.Label`a`}}", "ps -n 1 --format {{.Names}}",
         "ps -l --format {{.Names}}", "ps -n 0 --format {{.Names}}",
         "ps -a -f status=exited --format {{.Names}}", "ps -f status=exited --format {{.Names}}",
         "ps -a -f exited=3 --format {{.Names}}", "ps -a -f exited=0 --format {{.Names}}",
@@ -97,7 +98,7 @@ def test_inspect_prints_the_same(both: tuple[Call, Call], form: str) -> None:
     ],
 )  # fmt: skip
 def test_lists_are_the_same(both: tuple[Call, Call], words: str) -> None:
-    ours, theirs = (outcome(call, words.split()) for call in both)
+    ours, theirs = (outcome(call, shlex.split(words)) for call in both)
     assert ours == theirs
 
 
