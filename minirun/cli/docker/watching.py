@@ -94,12 +94,14 @@ def main_wait(args: list[str], settings: Settings) -> int:
 
 def _wait(place: Settings, container_id: str) -> int:
     """Return a container's exit status when it has ended. Raises StateError, OSError."""
-    record = state.load(place.root, container_id)
+    record, alone = state.load(place.root, container_id), False
     while record.status != state.STOPPED or record.exit_status is None:
-        _until_it_ends(record)
-        if record.status == state.STOPPED and not state.is_alive(record.supervisor):
+        if alone:
             text = f"the exit status of {container_id} is not known: no supervisor saw its end"
             raise StateError(text, "a container of `run IMAGE` has one", status=1)
+        _until_it_ends(record)
+        # once nobody looks after it, one more look shows what was done last
+        alone = record.status == state.STOPPED and not state.is_alive(record.supervisor)
         try:
             record = state.load(place.root, container_id)
         except StateError:

@@ -210,3 +210,21 @@ def test_events_of_docker(minirun: Program) -> None:
                 "json")  # fmt: skip
     assert {json.loads(line)["id"] for line in only.splitlines()} == {"one", "other"}
     assert good(minirun, "events", "--since", "5m", "--until", "4m") == ""
+
+
+def test_restarts_and_health_are_shown(minirun: Program) -> None:
+    good(minirun, "run", "-d", "--name", "again", "--restart", "on-failure:3", "--label", "a=1",
+         "busybox", "sh", "-c", "sleep 0.2; exit 4")  # fmt: skip
+    flags = "--health-cmd true --health-interval 1s"
+    good(minirun, "run", "-d", "--name", "well", *flags.split(), "busybox", "sleep", "300")
+    form = "{{.HostConfig.RestartPolicy.Name}} {{.HostConfig.RestartPolicy.MaximumRetryCount}}"
+    assert good(minirun, "inspect", "-f", form, "again") == "on-failure 3\n"
+    assert good(minirun, "ps", "-aq", "-f", "label=a=1") == "again\n"
+    wait_until(lambda: minirun("ps", "-q", "-f", "health=healthy").stdout == "well\n", 20)
+    assert "(healthy)" in good(minirun, "ps")
+    assert good(minirun, "inspect", "-f", "{{.State.Health.Status}}", "well") == "healthy\n"
+    shown = ["inspect", "-f", "{{.RestartCount}} {{.State.Status}}", "again"]
+    wait_until(lambda: minirun(*shown).stdout == "3 exited\n", 30)
+    begun = good(minirun, "inspect", "-f", "{{.State.StartedAt}}", "again")
+    created = good(minirun, "inspect", "-f", "{{.Created}}", "again")
+    assert begun > created, "the last start's"
