@@ -78,6 +78,7 @@ MODULES = {
     "rootfs_tools.cli.history": "history",
     "rootfs_tools.cli.export": "export",
     "rootfs_tools.cli.copy": "cp",
+    "rootfs_tools.cli.commit": "commit",
     "minirun.cli.nvidia.container_cli": "nvidia-container-cli nvidia-container-runtime-hook",
     "minirun.cli.nvidia.ctk": "nvidia-ctk nvidia-cdi-hook",
     "minirun.gpu.nvidia.runtime.wrapper": "nvidia-container-runtime",

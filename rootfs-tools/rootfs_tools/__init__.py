@@ -28,6 +28,7 @@ minirun reaches the workshop through two tables, of commands (minirun.cli) and o
     gc, usage       what nothing needs any more; how much room all takes
     history, compare, tree, walk  how an image was made; what differs; what a tree holds
     container_tree, copying       the files of a container; `cp` into it and out of it
+    commit                        an image of what a container has written
     export, image_bundle          a container's files as an archive; an image as a bundle
     pull_log        a pull as events of the container's log
     cli/            the commands

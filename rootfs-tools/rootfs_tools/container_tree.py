@@ -77,6 +77,25 @@ def seen(container: Container, *, writable: bool) -> Iterator[Root]:
         yield root
 
 
+@contextmanager
+def user_namespace(container: Container) -> Iterator[int]:
+    """Yield a descriptor of the user namespace of a container that runs; -1 if it has none.
+
+    Raises StateError, OSError.
+    """
+    if "user" not in container.config.namespaces or _has_ended(container):
+        yield -1
+        return
+    init = container.record.first_process()
+    fd = os.open(f"/proc/{init['pid']}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if not state.is_alive(init):
+            raise StateError(f"container {container.id} ended just now", "try it again")
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def _has_ended(container: Container) -> bool:
     """Return True if no process of the container is left. Raises StateError for a half-made one."""
     status = container.record.status

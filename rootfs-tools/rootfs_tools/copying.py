@@ -21,12 +21,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from io import BufferedIOBase
 from typing import Any, BinaryIO, NamedTuple
 
-from minirun.core.errors import ImageError, StateError
-from minirun.core.kernel import files
+from minirun.core.errors import ImageError, StateError, from_os
+from minirun.core.kernel import files, namespaces
 from minirun.core.rootfs.inroot import MOST_LINKS, Root
 from rootfs_tools.export import own_ids
 from rootfs_tools.tar.fields import Body
@@ -36,6 +37,8 @@ from rootfs_tools.tar.writer import TarWriter
 from rootfs_tools.unpack import DEPTH_LIMIT, Unpacker
 
 _ENXIO = 6
+Ids = tuple[int, int]
+"""User and group."""
 Change = Callable[[Member], Member | None]
 """What becomes of a member: None if it is left out."""
 
@@ -125,14 +128,13 @@ def inside(root: Root, path: str, container: str, source: Source | None) -> Targ
     """
     wanted = path or "/"
     for _ in range(MOST_LINKS):
+        if (after := _link(root, wanted)) is not None:
+            wanted = after
+            continue
         try:
             fd = root.open(wanted.rstrip("/") or "/")
         except FileNotFoundError:
-            after = _dangling(root, wanted)
-            if after is None:
-                return _new(root, wanted, container, source, path)
-            wanted = after
-            continue
+            return _new(root, wanted, container, source, path)
         except OSError as error:
             raise _not_found(error, path, container) from None
         mode = os.fstat(fd).st_mode
@@ -141,10 +143,10 @@ def inside(root: Root, path: str, container: str, source: Source | None) -> Targ
     raise StateError(f"{container}:{path}: too many symbolic links", "another path")
 
 
-def _dangling(root: Root, path: str) -> str | None:
-    """Return where a link to nothing leads, as docker writes there; None if it is no link."""
+def _link(root: Root, path: str) -> str | None:
+    """Return where a link leads, since docker writes there; None if it is no link."""
     try:
-        fd = root.open(path.rstrip("/"), os.O_PATH | os.O_NOFOLLOW)
+        fd = root.open(path.rstrip("/") or "/", os.O_PATH | os.O_NOFOLLOW)
     except OSError:
         return None
     try:
@@ -195,7 +197,7 @@ def on_the_host(path: str, source: Source) -> Target:
     """Return where on the host a copy goes. Raises StateError, in docker's words, OSError."""
     wanted = path
     for _ in range(MOST_LINKS):  # a link of the host's user, and not of the container
-        if os.path.exists(wanted) or not os.path.islink(wanted):
+        if not os.path.islink(wanted):
             break
         wanted = os.path.join(os.path.dirname(wanted), os.readlink(wanted))
     above = os.path.dirname(os.path.abspath(wanted))
@@ -222,6 +224,65 @@ def copy(source: Source, target: Target, change: Change) -> None:
     packer.entry(source.fd, top, 0)
     unpacker.forget_parent()
     unpacker.finish()
+
+
+def copy_as_root_of(namespace: int, source: Source, target: Target, owner: Ids | None) -> None:
+    """Copy into a container of another user namespace, of which `namespace` is a descriptor.
+
+    Its overlay belongs to that namespace: no file of it can be made by the host's root, whom it
+    does not know. So a child becomes its root and writes what comes through a pipe, as an archive;
+    ids are the container's own there. Raises ImageError, OSError.
+    """
+    top = "." if source.name == "." and not target.name else target.name or source.name.strip("/")
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    with _child(namespace, read_end, write_end, target, owner):
+        os.close(read_end)
+        try:
+            with open(write_end, "wb") as stream:
+                writer = TarWriter(stream)
+                _Reader(writer).entry(source.fd, top, 0)
+                writer.finish()
+        except BrokenPipeError:
+            pass  # the child says why
+
+
+def read_archive_as_root_of(namespace: int, fd: int, target: Target, owner: Ids | None) -> None:
+    """Unpack the archive that `fd` reads as :func:`copy_as_root_of` copies."""
+    with _child(namespace, fd, -1, target, owner):
+        pass
+
+
+@contextmanager
+def _child(
+    namespace: int, archive: int, closed: int, target: Target, owner: Ids | None
+) -> Iterator[None]:
+    """Let a child unpack an archive; wait for it at the end, and raise what it has met."""
+    said, saying = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            for fd in filter(lambda each: each >= 0, (closed, said)):
+                os.close(fd)
+            namespaces.setns(namespace, namespaces.FLAGS["user"], why="a container's root writes")
+            os.setresgid(0, 0, 0)
+            os.setresuid(0, 0, 0)
+            with open(archive, "rb") as stream:
+                read_archive(stream, target, with_owner(owner))
+        except BaseException as caught:
+            error = from_os(caught) if isinstance(caught, OSError) else caught
+            hint = getattr(error, "hint", "")
+            os.write(saying, f"{error}\0{hint}".encode(errors="replace"))
+        finally:
+            os._exit(0)
+    os.close(saying)
+    try:
+        yield
+    finally:
+        with open(said, encoding="utf-8", errors="replace") as pipe:
+            text, _, hint = pipe.read().partition("\0")
+        os.waitpid(pid, 0)
+    if text:
+        raise StateError(text, hint)
 
 
 def write_archive(source: Source, writer: TarWriter) -> None:
@@ -361,28 +422,9 @@ class _Writer(Unpacker):
         super().make_room(parent, path, kind)
 
 
-def ids(rows: Any, number: int) -> int:
-    """Return the host's id for one of the container's; of an id that is not mapped root's."""
-    if not rows:
-        return number
-    for row in rows:
-        if row["containerID"] <= number < row["containerID"] + row["size"]:
-            return int(number - row["containerID"] + row["hostID"])
-    return ids(rows, 0) if number else int(rows[0]["hostID"])
-
-
-def into(linux: Mapping[str, Any], owner: tuple[int, int] | None) -> Change:
-    """Return what becomes of a member on its way into a container: its owner is one of that.
-
-    `owner`: the container's user, with -a.
-    """
-    uids, gids = (linux.get(key) or () for key in ("uidMappings", "gidMappings"))
-
-    def change(member: Member) -> Member:
-        uid, gid = owner or (member.uid, member.gid)
-        return member._replace(uid=ids(uids, uid), gid=ids(gids, gid))
-
-    return change
+def with_owner(owner: Ids | None) -> Change:
+    """Return what becomes of a member on its way into a container: with -a it is its user's."""
+    return lambda member: member._replace(uid=owner[0], gid=owner[1]) if owner else member
 
 
 class OutOf:

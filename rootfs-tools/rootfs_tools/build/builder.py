@@ -15,20 +15,17 @@ from minirun.core.errors import ImageError, MinirunError
 from minirun.core.keeping.settings import Settings
 from minirun.image import store as shelf
 from rootfs_tools import catalogue, image_spec
-from rootfs_tools.archives.saving import SavedImage, SavedSource, collected
-from rootfs_tools.blobs import Blobs
+from rootfs_tools.archives.saving import SavedImage, SavedSource
 from rootfs_tools.build.copy import copy, make_directory
 from rootfs_tools.build.documents import documents, last
 from rootfs_tools.build.network import BuildNetwork
 from rootfs_tools.build.run import run
 from rootfs_tools.build.secrets import Secrets
-from rootfs_tools.build.stage import BuildStage, BuiltLayer, StepLayer, Workshop
+from rootfs_tools.build.stage import BuildStage, StepLayer, Workshop, stage_of
 from rootfs_tools.dockerfile import expand, mounts
-from rootfs_tools.dockerfile.cache import over
 from rootfs_tools.dockerfile.evaluate import Copy, RunStep, StageState, Work
 from rootfs_tools.dockerfile.parse import Dockerfile, Instruction
 from rootfs_tools.dockerfile.trees import FolderTree
-from rootfs_tools.layers import Layers
 from rootfs_tools.take import platform_of, take, this_platform, using
 
 FindImage = Callable[[str, str], shelf.Image]
@@ -176,23 +173,10 @@ class Builder:
 
     def _stage_of(self, image: shelf.Image) -> BuildStage:
         """Return an image of the store as a stage. Raises ImageError, OSError."""
-        store = self._settings.store
-        with collected(store, [image.name]) as found:
-            source = SavedSource(found[0], image.name)
-            config = image_spec.parse_config(found[0].config)
-            triggers = (config.raw.get("config") or {}).get("OnBuild")
-            if triggers:
-                raise ImageError(f"{image.name} has ONBUILD triggers", "minirun knows none of them")
-            layers: list[BuiltLayer] = []
-            for layer in found[0].layers:
-                blob = Blobs(store).fetch(source, layer.descriptor)
-                chain = layers[-1].unpacked.chain_id if layers else ""
-                below = [each.unpacked for each in layers]
-                made = Layers(store).ensure(over(chain, layer.diff_id), layer.diff_id, blob, below)
-                layers.append(BuiltLayer(layer.descriptor, layer.diff_id, made))
-        return BuildStage(
-            tuple(layers), config.raw.get("config") or {}, config.history, config.platform
-        )
+        stage = stage_of(self._settings.store, image)
+        if stage.config.get("OnBuild"):
+            raise ImageError(f"{image.name} has ONBUILD triggers", "minirun knows none of them")
+        return stage
 
     def _announce(self, number: int, count: int, instruction: Instruction) -> None:
         """Say which step follows, as podman does: [1/2] STEP 3/7: RUN make."""

@@ -31,6 +31,7 @@ from minirun.running import gc, signals, supervise
 from minirun.running.reserve import first_record, reserve
 from rootfs_tools.dockerfile.evaluate import RunStep
 from rootfs_tools.dockerfile.trees import LayerTree, resolve
+from rootfs_tools.export import OwnIds
 from rootfs_tools.tar.pack import LayerPacker, writer_of
 from rootfs_tools.tar.writer import TarWriter
 
@@ -179,9 +180,19 @@ def _stubs(document: dict[str, Any], layers: tuple[str, ...]) -> set[str]:
         tree.close()
 
 
-def _pack(container: Container, stubs: Collection[str], output: BinaryIO) -> None:
+def pack_changes(container: Container, output: BinaryIO) -> None:
+    """Write the layer of a container, as one of a build. Raises ImageError, OSError."""
+    stubs = _stubs(container.config.raw, tuple(container.config.layers))
+    linux = container.config.linux
+    own = OwnIds(output, linux) if linux.get("uidMappings") and not unprivileged() else None
+    _pack(container, stubs, output, own)
+
+
+def _pack(
+    container: Container, stubs: Collection[str], output: BinaryIO, own: TarWriter | None = None
+) -> None:
     """Write what the container has changed. Raises ImageError, OSError."""
-    writer = writer_of(output)
+    writer = own or writer_of(output)
     fd = os.open(f"{container.directory}/{UPPER}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _StepPacker(writer, stubs).top(fd)

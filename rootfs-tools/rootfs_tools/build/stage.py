@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minirun.core.keeping.settings import Settings
+from rootfs_tools import image_spec
+from rootfs_tools.archives.saving import SavedSource, collected
 from rootfs_tools.blobs import Blobs
 from rootfs_tools.dockerfile.cache import CachedStep, StepCache, over
 from rootfs_tools.dockerfile.trees import FolderTree, LayerTree
@@ -16,6 +18,7 @@ from rootfs_tools.image_spec import OCI_LAYER, Descriptor, History, Platform
 from rootfs_tools.layers import Layer, Layers
 
 if TYPE_CHECKING:
+    from minirun.image.store import Image
     from rootfs_tools.build.network import BuildNetwork
     from rootfs_tools.build.secrets import Secrets
 
@@ -54,6 +57,23 @@ class BuildStage:
     def tree(self) -> LayerTree:
         """Open the files that the layers show together. Raises OSError."""
         return LayerTree(self.paths())
+
+
+def stage_of(store: str, image: Image) -> BuildStage:
+    """Return an image of the store as a stage. Raises ImageError, OSError."""
+    with collected(store, [image.name]) as found:
+        source = SavedSource(found[0], image.name)
+        config = image_spec.parse_config(found[0].config)
+        layers: list[BuiltLayer] = []
+        for layer in found[0].layers:
+            blob = Blobs(store).fetch(source, layer.descriptor)
+            chain = layers[-1].unpacked.chain_id if layers else ""
+            below = [each.unpacked for each in layers]
+            made = Layers(store).ensure(over(chain, layer.diff_id), layer.diff_id, blob, below)
+            layers.append(BuiltLayer(layer.descriptor, layer.diff_id, made))
+    return BuildStage(
+        tuple(layers), config.raw.get("config") or {}, config.history, config.platform
+    )
 
 
 class Workshop(NamedTuple):

@@ -94,7 +94,7 @@ def _from_container(name: str, path: str, target: str, flags: Cp, settings: Sett
 def _to_container(source: str, name: str, path: str, flags: Cp, settings: Settings) -> None:
     """Copy from the host, or from an archive. Raises MinirunError, OSError."""
     container = _container(name, settings)
-    change = copying.into(container.config.linux, _user(container) if flags.archive else None)
+    owner = _user(container) if flags.archive else None
     with ExitStack() as stack:
         found = None
         if source != "-":
@@ -102,11 +102,16 @@ def _to_container(source: str, name: str, path: str, flags: Cp, settings: Settin
             stack.callback(os.close, found.fd)
         root = stack.enter_context(container_tree.seen(container, writable=True))
         target = copying.inside(root, path, name, found)
-        if found:
-            copying.copy(found, target, change)
+        namespace = stack.enter_context(container_tree.user_namespace(container))
+        if found and namespace >= 0:
+            copying.copy_as_root_of(namespace, found, target, owner)
+        elif found:
+            copying.copy(found, target, copying.with_owner(owner))
+        elif namespace >= 0:
+            copying.read_archive_as_root_of(namespace, 0, target, owner)
         else:
             with open(0, "rb", closefd=False) as stream:
-                copying.read_archive(stream, target, change)
+                copying.read_archive(stream, target, copying.with_owner(owner))
 
 
 def _between(
@@ -114,8 +119,13 @@ def _between(
 ) -> None:
     """Copy from one container into another; docker's cp cannot. Raises MinirunError, OSError."""
     one, other = (_container(name, settings) for name in (source[0], target[0]))
-    out = own_ids(one.config.linux)
-    enter = copying.into(other.config.linux, _user(other) if flags.archive else None)
+    if "user" in other.config.namespaces:
+        text = f"{other.id} has a user namespace: nothing is copied into it from another container"
+        raise StateError(text, f"minirun cp {one.id}:… - | minirun cp - {other.id}:…")
+    out, enter = (
+        own_ids(one.config.linux),
+        copying.with_owner(_user(other) if flags.archive else None),
+    )
     with ExitStack() as stack:
         root = stack.enter_context(container_tree.seen(one, writable=False))
         found = copying.find(root, source[1], source[0], follow=flags.follow_link)
