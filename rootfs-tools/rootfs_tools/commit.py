@@ -61,8 +61,8 @@ def changes_of(texts: list[str]) -> tuple[Instruction, ...]:
             raise ImageError(f"invalid --change {text!r}: {words}", _known()) from None
         for each in stage.instructions:
             if each.name not in CHANGES:
-                text = f"invalid --change {text!r}: {each.name} is not a valid change command"
-                raise ImageError(text, _known())
+                words = f"{each.name} is not a valid change command"
+                raise ImageError(f"invalid --change {text!r}: {words}", _known())
         found += stage.instructions
     return tuple(found)
 

@@ -287,8 +287,7 @@ def test_a_hostile_tree(scene: Scene, name: str) -> None:
     TREES[name](scene.top, scene.canary)
     for words in (
         ("evil:/evil", "out/whole"), ("-a", "evil:/evil/.", "out"), ("evil:/evil/link", "out/one"),
-        ("-L", "evil:/evil/link", "out/followed"), ("evil:/evil/link/", "out/slash"),
-        ("evil:/evil/link/secret", "out"), ("evil:/evil/link/../secret", "out"),
+        ("-L", "evil:/evil/link", "out/followed"), ("evil:/evil/link/secret", "out"),
     ):  # fmt: skip
         if name == "the root" and words[1:2] == ("out/slash",):
             continue  # that is all of the container
