@@ -43,7 +43,7 @@ Change = Callable[[Member], Member | None]
 """What becomes of a member: None if it is left out."""
 
 
-class Source(NamedTuple):
+class CopySource(NamedTuple):
     """What is copied."""
 
     fd: int
@@ -57,7 +57,7 @@ class Source(NamedTuple):
         return stat.S_ISDIR(os.fstat(self.fd).st_mode)
 
 
-class Target(NamedTuple):
+class CopyTarget(NamedTuple):
     """Where the copy goes."""
 
     root: Root
@@ -78,7 +78,7 @@ def base_name(path: str) -> str:
     return "." if path.endswith("/.") or path == "." else os.path.basename(path.rstrip("/")) or "/"
 
 
-def find(root: Root, path: str, container: str, *, follow: bool) -> Source:
+def find(root: Root, path: str, container: str, *, follow: bool) -> CopySource:
     """Return a file of a container. Raises StateError, in docker's words, OSError."""
     flags = os.O_PATH | os.O_NOFOLLOW
     if follow or asserts_directory(path):
@@ -90,7 +90,7 @@ def find(root: Root, path: str, container: str, *, follow: bool) -> Source:
     if asserts_directory(path) and not stat.S_ISDIR(os.fstat(fd).st_mode):
         os.close(fd)
         raise StateError(f"{container}:{path}: not a directory", "without the slash at its end")
-    return Source(fd, base_name(path))
+    return CopySource(fd, base_name(path))
 
 
 def _not_found(error: OSError, path: str, container: str) -> StateError:
@@ -105,7 +105,7 @@ def _shown(path: str) -> str:
     return path if path.startswith("/") else f"/{path}"
 
 
-def on_host(path: str, *, follow: bool) -> Source:
+def on_host(path: str, *, follow: bool) -> CopySource:
     """Return a file of the host. Raises StateError, in docker's words."""
     flags = os.O_PATH | os.O_CLOEXEC
     if not follow and not asserts_directory(path):
@@ -118,10 +118,10 @@ def on_host(path: str, *, follow: bool) -> Source:
     if asserts_directory(path) and not stat.S_ISDIR(os.fstat(fd).st_mode):
         os.close(fd)
         raise StateError(f"{path}: not a directory", "without the slash at its end")
-    return Source(fd, base_name(path))
+    return CopySource(fd, base_name(path))
 
 
-def inside(root: Root, path: str, container: str, source: Source | None) -> Target:
+def inside(root: Root, path: str, container: str, source: CopySource | None) -> CopyTarget:
     """Return where in a container a copy goes; without a `source` it is an archive.
 
     Raises StateError, in docker's words.
@@ -158,10 +158,12 @@ def _link(root: Root, path: str) -> str | None:
         os.close(fd)
 
 
-def _existing(root: Root, path: str, mode: int, shown: str, source: Source | None) -> Target:
+def _existing(
+    root: Root, path: str, mode: int, shown: str, source: CopySource | None
+) -> CopyTarget:
     """Return the target for a path at which something is."""
     if stat.S_ISDIR(mode):
-        return Target(root, path, "")
+        return CopyTarget(root, path, "")
     if source is None:
         text = f'destination "{shown}" must be a directory'
         raise StateError(text, "an archive is unpacked into it")
@@ -174,10 +176,12 @@ def _existing(root: Root, path: str, mode: int, shown: str, source: Source | Non
         text = f'destination "{shown}" must be a directory or a regular file: got {what}'
         raise StateError(text, "another destination")
     head, _, name = path.rstrip("/").rpartition("/")
-    return Target(root, head or "/", name)
+    return CopyTarget(root, head or "/", name)
 
 
-def _new(root: Root, path: str, container: str, source: Source | None, shown: str) -> Target:
+def _new(
+    root: Root, path: str, container: str, source: CopySource | None, shown: str
+) -> CopyTarget:
     """Return the target for a path at which nothing is; the directory above has to be there."""
     if source is None:
         text = f'destination "{container}:{shown}" must be a directory'
@@ -190,10 +194,10 @@ def _new(root: Root, path: str, container: str, source: Source | None, shown: st
         os.close(root.open(head or "/", os.O_PATH | os.O_DIRECTORY))
     except OSError as error:
         raise _not_found(error, head, container) from None
-    return Target(root, head or "/", name)
+    return CopyTarget(root, head or "/", name)
 
 
-def on_the_host(path: str, source: Source) -> Target:
+def on_the_host(path: str, source: CopySource) -> CopyTarget:
     """Return where on the host a copy goes. Raises StateError, in docker's words, OSError."""
     wanted = path
     for _ in range(MOST_LINKS):  # a link of the host's user, and not of the container
@@ -202,7 +206,7 @@ def on_the_host(path: str, source: Source) -> Target:
         wanted = os.path.join(os.path.dirname(wanted), os.readlink(wanted))
     above = os.path.dirname(os.path.abspath(wanted))
     if os.path.isdir(wanted):
-        return Target(Root.at(wanted), ".", "")
+        return CopyTarget(Root.at(wanted), ".", "")
     if not os.path.isdir(above):
         text = f'invalid output path: directory "{above}" does not exist'
         raise StateError(text, "mkdir it first")
@@ -210,23 +214,25 @@ def on_the_host(path: str, source: Source) -> Target:
         if asserts_directory(wanted) and not source.is_directory:
             text = f"no such directory: {path}"
             raise StateError(text, "mkdir it first, or without the slash at its end")
-        return Target(Root.at(above), ".", os.path.basename(os.path.abspath(wanted)))
+        return CopyTarget(Root.at(above), ".", os.path.basename(os.path.abspath(wanted)))
     return _existing(
         Root.at(above), os.path.basename(wanted), os.stat(wanted).st_mode, path, source
     )
 
 
-def copy(source: Source, target: Target, change: Change) -> None:
+def copy(source: CopySource, target: CopyTarget, change: Change) -> None:
     """Copy a file or a tree. Raises ImageError, StateError, OSError."""
     top = "" if source.name == "." and not target.name else target.name or source.name.strip("/")
     unpacker = _Writer(target)
-    packer = _Reader(_Handing(unpacker, change))
+    packer = _TreeReader(_Handing(unpacker, change))
     packer.entry(source.fd, top, 0)
     unpacker.forget_parent()
     unpacker.finish()
 
 
-def copy_as_root_of(namespace: int, source: Source, target: Target, owner: Ids | None) -> None:
+def copy_as_root_of(
+    namespace: int, source: CopySource, target: CopyTarget, owner: Ids | None
+) -> None:
     """Copy into a container of another user namespace, of which `namespace` is a descriptor.
 
     Its overlay belongs to that namespace: no file of it can be made by the host's root, whom it
@@ -240,13 +246,13 @@ def copy_as_root_of(namespace: int, source: Source, target: Target, owner: Ids |
         try:
             with open(write_end, "wb") as stream:
                 writer = TarWriter(stream)
-                _Reader(writer).entry(source.fd, top, 0)
+                _TreeReader(writer).entry(source.fd, top, 0)
                 writer.finish()
         except BrokenPipeError:
             pass  # the child says why
 
 
-def read_archive_as_root_of(namespace: int, fd: int, target: Target, owner: Ids | None) -> None:
+def read_archive_as_root_of(namespace: int, fd: int, target: CopyTarget, owner: Ids | None) -> None:
     """Unpack the archive that `fd` reads as :func:`copy_as_root_of` copies."""
     with _child(namespace, fd, -1, target, owner):
         pass
@@ -254,7 +260,7 @@ def read_archive_as_root_of(namespace: int, fd: int, target: Target, owner: Ids 
 
 @contextmanager
 def _child(
-    namespace: int, archive: int, closed: int, target: Target, owner: Ids | None
+    namespace: int, archive: int, closed: int, target: CopyTarget, owner: Ids | None
 ) -> Iterator[None]:
     """Let a child unpack an archive; wait for it at the end, and raise what it has met."""
     said, saying = os.pipe2(os.O_CLOEXEC)
@@ -285,13 +291,13 @@ def _child(
         raise StateError(text, hint)
 
 
-def write_archive(source: Source, writer: TarWriter) -> None:
+def write_archive(source: CopySource, writer: TarWriter) -> None:
     """Write a file or a tree as an archive, with docker's names. Raises ImageError, OSError."""
-    _Reader(writer).entry(source.fd, source.name, 0)
+    _TreeReader(writer).entry(source.fd, source.name, 0)
     writer.finish()
 
 
-def read_archive(stream: BufferedIOBase, target: Target, change: Change) -> None:
+def read_archive(stream: BufferedIOBase, target: CopyTarget, change: Change) -> None:
     """Unpack an archive, whose names lead nowhere but below the container's root.
 
     Raises ImageError, OSError.
@@ -304,7 +310,7 @@ def read_archive(stream: BufferedIOBase, target: Target, change: Change) -> None
     unpacker.finish()
 
 
-class _Reader(Packer):
+class _TreeReader(Packer):
     """Reads a tree with all that is mounted in it."""
 
     stay = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS | files.RESOLVE_NO_MAGICLINKS
@@ -385,7 +391,7 @@ def _plain(name: str) -> str:
 class _Writer(Unpacker):
     """Writes below a directory that is there. Names of whiteouts mean nothing here."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: CopyTarget) -> None:
         super().__init__(target.root)
         self._folder = target.folder.strip("/")
         if self._folder == ".":
