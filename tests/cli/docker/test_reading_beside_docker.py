@@ -82,7 +82,8 @@ def test_inspect_prints_the_same(both: tuple[Call, Call], form: str) -> None:
     [
         "ps -a --format {{.Names}}", "ps --format {{.Names}}|{{.State}}|{{.Networks}}|{{.Labels}}|",
         "ps -a --format {{.Names}}:{{.State}}:{{.LocalVolumes}}:{{.Ports}}:",
-        "ps -a --format '{{.Label `a`}}|{{.Label `c`}}|'", "ps -a --format {{.Label`a`}}", "ps -n 1 --format {{.Names}}",
+        "ps -a --format '{{.Label `a`}}|{{.Label `c`}}|'", "ps -a --format {{.Label`a`}}",
+        "ps -n 1 --format {{.Names}}",
         "ps -l --format {{.Names}}", "ps -n 0 --format {{.Names}}",
         "ps -a -f status=exited --format {{.Names}}", "ps -f status=exited --format {{.Names}}",
         "ps -a -f exited=3 --format {{.Names}}", "ps -a -f exited=0 --format {{.Names}}",
