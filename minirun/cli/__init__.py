@@ -4,6 +4,7 @@ runc      runc's commands, to the letter
 docker    docker's commands
 look      what shows and explains
 nvidia    NVIDIA's programs
+either    create, start, kill, pause: runc's or docker's, as the container is
 help      help, and --help: help.toml has the texts
 flags     a command line is read; words: the value of one flag
 completion   what a shell completes command lines with
@@ -52,8 +53,8 @@ MODULES = {
     "minirun.cli.completion": "completion",
     "minirun.cli.docker.network": "network port",
     "minirun.cli.docker.volume": "volume",
-    "minirun.cli.runc.create": "create",
-    "minirun.cli.runc.control": "start kill delete pause resume",
+    "minirun.cli.either": "create start kill pause unpause",
+    "minirun.cli.runc.control": "delete resume",
     "minirun.cli.runc.state": "state list features",
     "minirun.cli.runc.update": "update",
     "minirun.cli.runc.checkpoint": "checkpoint restore",

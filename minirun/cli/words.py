@@ -30,7 +30,7 @@ def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
             hint = "a flag of run says it, such as --gpu-driver"
             raise UsageError(f"--annotation {key}: minirun obeys none of its own but {LOG}", hint)
     return run._replace(
-        env=(*run.env, *variables([*_lines("--env-file", flags.env_file), *flags.env])),
+        env=(*run.env, *variables([*lines_of("--env-file", flags.env_file), *flags.env])),
         uid_maps=tuple(_id_map(text, "--uidmap") for text in flags.uidmap),
         gid_maps=tuple(_id_map(text, "--gidmap") for text in flags.gidmap),
         annotations=annotations,
@@ -41,7 +41,7 @@ def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
 def labels(texts: list[str], files: list[str]) -> dict[str, str]:
     """Return what --label and --label-file say: NAME=VALUE, or NAME. Raises UsageError."""
     found = {}
-    for text in [*_lines("--label-file", files), *texts]:
+    for text in [*lines_of("--label-file", files), *texts]:
         name, _, value = text.partition("=")
         if not name:
             raise UsageError(f"invalid --label {text!r}", "--label NAME=VALUE")
@@ -78,7 +78,7 @@ def variables(texts: list[str]) -> list[str]:
     return env
 
 
-def _lines(flag: str, paths: list[str]) -> list[str]:
+def lines_of(flag: str, paths: list[str]) -> list[str]:
     """Return the lines of --env-file or --label-file. A line that begins with # is a comment.
 
     As with docker a value is all behind the =, quotes and spaces too. Raises UsageError.

@@ -15,7 +15,7 @@ from minirun.core import events, handshake, rings
 from minirun.core.container import Container
 from minirun.core.errors import SIGNALLED, CommandError, MinirunError, StateError
 from minirun.core.handshake import Channel
-from minirun.core.keeping import directories, places, state
+from minirun.core.keeping import directories, places, state, state_file
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
 
@@ -198,9 +198,16 @@ def _empty(container: Container, fd: int) -> None:
 
 
 def save_end(container: Container, status: int) -> None:
-    """Record that a container has ended, with this exit status. Raises OSError."""
+    """Record that a container has ended, with this exit status. Raises OSError.
+
+    The newest record is taken for it: `update` and others may have changed it meanwhile.
+    """
+    try:
+        newest = state_file.read(container.directory)
+    except StateError:  # damaged, or a stranger's by now
+        newest = container.record
     ended = state.timestamp()
-    record = container.record._replace(status=state.STOPPED, exit_status=status, finished=ended)
+    record = newest._replace(status=state.STOPPED, exit_status=status, finished=ended)
     container.save(record)
 
 

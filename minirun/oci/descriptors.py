@@ -30,6 +30,12 @@ def packets() -> _socket.socket:
     return _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET | _socket.SOCK_CLOEXEC)
 
 
+def accept(socket: _socket.socket) -> _socket.socket:
+    """Return the next connection, that keeps messages apart (close-on-exec). Raises OSError."""
+    fd, _ = getattr(socket, "_accept")()  # noqa: B009  (typeshed does not know it)
+    return _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd)
+
+
 def connect(socket: _socket.socket, path: str) -> None:
     """Connect to the socket at `path`, which may be longer than sun_path (108 bytes, unix(7)).
 

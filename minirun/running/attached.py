@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import select
-import socket
 import struct
 
 from minirun.core.keeping import places
@@ -29,6 +28,7 @@ with lazy:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket
     from collections.abc import Iterator
 
 INPUT, WINDOW, HELLO, OUTPUT, ERROR, STATUS = b"i", b"w", b"h", b"o", b"e", b"x"
@@ -39,10 +39,10 @@ _LAST_SECONDS = 2.0
 """How long a client gets at the end to take what is left."""
 
 
-class Client:
+class Attachee:
     """One process that is attached."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: _socket.socket) -> None:
         self.socket = connection
         self.waiting: list[bytes] = []
         connection.setblocking(False)
@@ -74,8 +74,8 @@ class Attached:
         self.stdin = os.dup(master) if master >= 0 else stdin
         self.master = master
         self.input = b""
-        self.clients: dict[int, Client] = {}
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.clients: dict[int, Attachee] = {}
+        self.socket = descriptors.packets()
         try:
             os.unlink(self.path)  # of a run before
         except FileNotFoundError:
@@ -100,7 +100,7 @@ class Attached:
     def handle(self, fd: int) -> None:
         """Do what there is to do for a descriptor of :meth:`interests`."""
         if fd == self.socket.fileno():
-            client = Client(self.socket.accept()[0])
+            client = Attachee(descriptors.accept(self.socket))
             if client.send(HELLO):
                 self.clients[client.socket.fileno()] = client
         elif fd == self.stdin:
@@ -108,7 +108,7 @@ class Attached:
         elif not (self.clients[fd].send() and self._receive(self.clients[fd])):
             self.clients.pop(fd).socket.close()
 
-    def _receive(self, client: Client) -> bool:
+    def _receive(self, client: Attachee) -> bool:
         """Take one message; return False if the client has gone."""
         if self.input:
             return True

@@ -57,8 +57,9 @@ class Streams:
         detach: bool,
         log: OutputLimits | None = None,
         leaving: Leaving | None = None,
+        shown: tuple[str, ...] = ("stdout", "stderr"),
     ) -> None:
-        """Open them. `leaving`: how a user may leave a terminal in front.
+        """Open them. `leaving`: how a user may leave a terminal in front; `shown`: what he sees.
 
         Raises OSError, and nothing is open then.
         """
@@ -70,6 +71,9 @@ class Streams:
         self.directory = container.directory
         self.log = log
         self.leaving = leaving
+        self.shown = shown
+        self.attachable = True
+        """False for `exec`: who attaches wants the container's own command."""
         try:
             self._open(terminal=container.config.terminal)
         except OSError:
@@ -100,7 +104,8 @@ class Streams:
 
     def _output(self, name: str, target: int) -> int:
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
-        self.flows.append((read_fd, -1 if self.detach else target, read_fd, name))
+        is_shown = not self.detach and name in self.shown
+        self.flows.append((read_fd, target if is_shown else -1, read_fd, name))
         self.theirs.append(write_fd)
         os.set_blocking(read_fd, False)
         return write_fd
@@ -148,7 +153,7 @@ class Streams:
             if self.master >= 0:
                 os.set_blocking(self.master, False)
                 self.flows.append((self.master, -1, self.master, "stdout"))
-            others = self._listen() if self.detach else None
+            others = self._listen() if self.detach and self.attachable else None
             self._copy(pidfd, log, others)
         if log:
             log.close()

@@ -26,6 +26,7 @@ import os
 import time
 
 from minirun.core import endings
+from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.keeping import places, state
@@ -91,10 +92,19 @@ def prepare(container: Container, restarts: int) -> Container:
         cgroup=None, root_mount=None, exit_status=None, finished=None, poststop_done=False,
         restarts=restarts,
     )  # fmt: skip
-    again = Container(container.settings, container.config, record)
+    again = Container(container.settings, _with_limits(container), record)
     again.keeps_files = True
     again.save(record)
     return again
+
+
+def _with_limits(container: Container) -> Config:
+    """Return the container's config, with the limits that `update` has set."""
+    config, limits = container.config, container.record.resources
+    if limits is None:
+        return config
+    raw = config.raw | {"linux": config.linux | {"resources": limits}}
+    return Config(raw, config.bundle, config.choices)
 
 
 def started_by_hand(container: Container) -> Container:
@@ -105,16 +115,20 @@ def started_by_hand(container: Container) -> Container:
     return prepare(container, 0)
 
 
-def go_on(
-    container: Container, policy: RestartPolicy, status: int, run: Callable[[Container], int]
-) -> int:
+def _wants(container: Container, status: int) -> bool:
+    record = container.record
+    policy = parse(record.restart or "no")
+    return policy.wants(status, record.restarts) and not endings.is_halted(container)
+
+
+def go_on(container: Container, status: int, run: Callable[[Container], int]) -> int:
     """Start a container that has ended with `status` again and again; return the last status.
 
     `run` runs it once. It ends with the policy, with `stop` and the like, or with a signal. A start
     that fails is an end too, with the error's status. Raises OSError.
     """
     before = lasted = began = 0.0
-    while policy.wants(status, container.record.restarts) and not endings.is_halted(container):
+    while _wants(container, status):
         before = delay(before, lasted)
         try:
             signals.catch()

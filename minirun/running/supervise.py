@@ -39,8 +39,8 @@ class SupervisorOptions(Record):
     """How much of its output is kept; None: none."""
     begin: Callable[[Container], None] | None = None
     """Called before stage 1, as soon as the log is open; its error ends the container."""
-    restart: str = ""
-    """--restart: minirun.running.restarts."""
+    shown: tuple[str, ...] = ("stdout", "stderr")
+    """Which of its streams the caller sees."""
     leaving: output.Leaving | None = None
     """How the user leaves a terminal in front; None: there is no way."""
     held: bool = False
@@ -62,10 +62,9 @@ def run(
     container = reserve()
     try:
         status = _run(container, options, started)
-        if not options.restart:
+        if not container.record.restart or options.auto_remove:
             return status
-        policy = restarts.parse(options.restart)
-        return restarts.go_on(container, policy, status, lambda next: _run(next, options, None))
+        return restarts.go_on(container, status, lambda again: _run(again, options, None))
     finally:
         options.viewers.ended()
 
@@ -83,7 +82,9 @@ def _run(
             options.begin(container)
         detach, auto_remove = options.detach, options.auto_remove
         log = options.log if detach or not auto_remove else None
-        streams = output.Streams(container, options.interactive, detach, log, options.leaving)
+        streams = output.Streams(
+            container, options.interactive, detach, log, options.leaving, options.shown
+        )
         container.console = streams.console
         init = lifecycle.create(container)
         streams.close_containers_ends()
@@ -113,7 +114,7 @@ def _run(
         viewers.finish()
     status = streams.relay(init.pid, init.pidfd)
     _end(container, status, options.auto_remove)
-    if options.restart:
+    if container.record.restart:
         signals.drop()
         for fd in (init.pidfd, init.channel.read_fd, init.channel.write_fd):
             os.close(fd)

@@ -13,6 +13,9 @@ class ExecFlags(Flags):
     tty: bool = flag("-t")
     detach: bool = flag("-d")
     env: list[str] = flag("-e")
+    env_file: list[str]
+    privileged: bool
+    detach_keys: str
     workdir: str = flag("-w", "--cwd")
     user: str = flag("-u")
     additional_gids: list[str] = flag("-g")

@@ -13,7 +13,7 @@ import time
 
 from minirun.cgroups import below, cgroup_of
 from minirun.cli.docker.exec_flags import ExecFlags
-from minirun.cli.words import variables
+from minirun.cli.words import lines_of, variables
 from minirun.core import endings, events, extras
 from minirun.core.config import Config
 from minirun.core.container import Console, Container
@@ -27,7 +27,8 @@ from minirun.core.rootfs.inroot import Root
 from minirun.engines import roots
 from minirun.oci import user, validate
 from minirun.oci.exec import join
-from minirun.running import handover, lookup, output, signals
+from minirun.oci.terminal import keys
+from minirun.running import background, handover, lookup, output, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,7 +112,11 @@ def _exec(container: Container, flags: ExecFlags, managed: bool) -> int:
         init = container.record.first_process()
         container.cgroup = below.with_init(cgroup_of(container), init["pid"])
     if managed and not flags.console_socket:  # without -i no input; with -d no output either
-        streams = output.Streams(container, flags.interactive, flags.detach)
+        leaving = None
+        if flags.tty and flags.interactive and not flags.detach and os.isatty(0):
+            leaving = output.Leaving(keys.parse(flags.detach_keys), background.step_aside())
+        streams = output.Streams(container, flags.interactive, flags.detach, leaving=leaving)
+        streams.attachable = False
         return _run(container, config, flags, streams, way)
     return _as_runc(container, config, flags, way)
 
@@ -209,7 +214,8 @@ def _from_flags(
     process = dict(container.config.process)
     process["args"] = list(flags.args[1:])
     process["terminal"] = flags.tty
-    process["env"] = [*(process.get("env") or []), *variables(flags.env)]
+    given = [*lines_of("--env-file", flags.env_file), *flags.env]
+    process["env"] = [*(process.get("env") or []), *variables(given)]
     if managed and flags.tty and not any(row.startswith("TERM=") for row in process["env"]):
         process["env"].append("TERM=xterm")  # as docker: without it top and less do not start
     if managed and flags.tty and not flags.detach:
@@ -227,6 +233,9 @@ def _from_flags(
         process["user"] = {**old, "additionalGids": [*old.get("additionalGids", ()), *groups]}
     if flags.cap:
         process["capabilities"] = _capabilities(process.get("capabilities") or {}, flags.cap)
+    if flags.privileged:
+        kinds = ("bounding", "effective", "permitted")
+        process["capabilities"] = {kind: [*NUMBERS] for kind in kinds}
     if flags.no_new_privs:
         process["noNewPrivileges"] = True
     if flags.apparmor:

@@ -27,12 +27,12 @@ from minirun.running.reserve import first_record, reserve
 
 with lazy:
     from minirun.cli import words
-    from minirun.cli.docker import properties, view
-    from minirun.cli.runc import run_bundle
+    from minirun.cli.docker import attach, properties, view
+    from minirun.cli.runc import control, run_bundle
     from minirun.engines import rootless_config
     from minirun.gpu.nvidia.hook import installed
     from minirun.oci.terminal import keys as detach
-    from minirun.running import background, restarts, volumes
+    from minirun.running import background, lookup, restarts, volumes
     from minirun.show.text import dry_run  # few runs are dry
 
 TYPE_CHECKING = False
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minirun.core.keeping.container_record import ContainerRecord
+    from minirun.running.supervise import SupervisorOptions
 
 
 def main_run(args: list[str], settings: Settings) -> int:
@@ -87,7 +88,7 @@ def _launch(
     restart = flags.restart if flags.restart != "no" else ""
     supervision = supervise.SupervisorOptions(
         detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm, log=limits,
-        restart=restart, begin=_begin(options), earlier=flags.earlier,
+        begin=_begin(options), earlier=flags.earlier,
     )  # fmt: skip
     if isinstance(flags, RunFlags):
         viewers = _viewers(flags, settings)
@@ -117,10 +118,31 @@ def _launch(
         return 0
     if supervision.detach:
         return background.run(make, supervision)
+    if flags.attach:
+        supervision = supervision._replace(
+            shown=tuple(flags.attach), interactive=flags.interactive and "stdin" in flags.attach
+        )
+    if isinstance(flags, RunFlags) and flags.sig_proxy == "false":
+        return _apart(make, supervision, flags, settings)
     if flags.tty and flags.interactive and os.isatty(0):
         leaving = Leaving(detach.parse(flags.detach_keys), background.step_aside())
         supervision = supervision._replace(leaving=leaving)
     return supervise.run(make, supervision)
+
+
+def _apart(
+    make: Callable[[], Container], options: SupervisorOptions, flags: RunFlags, settings: Settings
+) -> int:
+    """Run a container in the background, with its streams here: a signal ends this command alone.
+
+    Raises MinirunError, OSError.
+    """
+    options = options._replace(detach=True, held=True, viewers=Viewers())
+    container = lookup.load(settings, background.start(make, options))
+    return attach.attach(
+        container, flags.detach_keys, stdin=flags.interactive, proxy=False,
+        first=lambda: control.start(container),
+    )  # fmt: skip
 
 
 def _write_id(path: str, container: Container) -> None:
@@ -166,7 +188,13 @@ def _check(flags: CreateFlags) -> None:
         raise UsageError(text, "remove it, or name another")
     if flags.detach_keys:
         detach.parse(flags.detach_keys)
+    for name in flags.attach:
+        if name not in ("stdin", "stdout", "stderr"):
+            raise UsageError(f"invalid --attach {name!r}", "stdin, stdout or stderr")
+    if flags.attach and flags.detach:
+        raise UsageError("--attach and --detach: conflicting options", "one of them")
     if isinstance(flags, RunFlags):
+        flags.check("sig_proxy", "true", "false")
         flags.check("progress", "auto", "lanes", "plain", "tty", "quiet")
     if flags.tty and flags.interactive and not flags.detach and not os.isatty(0):
         raise UsageError("the input device is not a TTY", "leave -t out", status=1)

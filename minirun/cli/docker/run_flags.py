@@ -9,6 +9,8 @@ LEFT_OUT = {
     "--link": "an old way: docker network create NET, and --network NET: names are known there",
     "--link-local-ip": "give the network a subnet: minirun network create --subnet",
     "--use-api-socket": "there is no daemon, and so no socket",
+    "--volume-driver": "volumes are folders of this machine: minirun volume create",
+    "--disable-content-trust": "docker's signatures ended in 2025; a digest says which image it is",
     "--storage-opt": "there is one way to store: OverlayFS; what is written is bounded by the disk",
     "--kernel-memory": "Linux has no such limit any more (since 5.16)",
     "--cpu-count": "Windows alone has it: --cpus",
@@ -149,6 +151,7 @@ class ConfigFlags(Flags):
     init: bool
     runtime: str
     isolation: str
+    userns: str
     label: list[str] = flag("-l")
     label_file: list[str]
     expose: list[str]
@@ -213,6 +216,7 @@ class CreateFlags(ConfigFlags):
     log_driver: str = flag(default="json-file")
     log_opt: list[str]
     detach_keys: str
+    attach: list[str] = flag("-a")
     health_cmd: str
     health_interval: str
     health_timeout: str
@@ -226,6 +230,7 @@ class RunFlags(CreateFlags):
     """Run a command in a new container, and show the seven stages of its start on a terminal."""
 
     command, mixed = "run", False
+    sig_proxy: str = flag(default="true", optional="true")
 
     progress: str = flag(default="auto")
     pace: str

@@ -70,6 +70,7 @@ def from_flags(
     flags.check("gpu_mode", "legacy", "hook", "cdi")
     flags.check("gpu_driver", "", *GPU_DRIVERS)
     flags.check("isolation", "", "default")
+    flags.check("userns", "", "host")
     flags.check("runtime", "", "runc", "minirun", *_BY_VARIABLES)
     image = _image(flags, settings, container_id)
     cwd = flags.workdir or image.workdir or "/"

@@ -127,7 +127,7 @@ def _supervision(container: Container, *, detach: bool) -> SupervisorOptions:
     limits = OutputLimits(**record.output) if record.output else None
     return SupervisorOptions(
         detach=detach, interactive=record.interactive, auto_remove=record.auto_remove,
-        log=limits, restart=record.restart, begin=_claim_gpus,
+        log=limits, begin=_claim_gpus,
     )  # fmt: skip
 
 

@@ -110,6 +110,15 @@ def main_stop(args: list[str], settings: Settings) -> int:
     return each(flags.args, stop_one)
 
 
+def each_container(names: list[str], settings: Settings, act: Callable[[Container], None]) -> int:
+    """Do it to each of the containers, and print its name; return the exit status."""
+
+    def act_on(name: str) -> None:
+        act(lookup.load(*roots.locate(settings, name, only_made_up=True)))
+
+    return each(names, act_on)
+
+
 def stop(container: Container, signal: str, seconds: float | None) -> None:
     """Stop a container, and wait until its end is recorded; one that has stopped is fine.
 

@@ -27,7 +27,6 @@ from minirun.running import gc, lookup, notify
 
 with lazy:
     from minirun.cgroups import stopping
-    from minirun.cli.docker import start as start_command
     from minirun.running import (
         force_delete,  # 10 ms, for what hardly ever is
     )
@@ -44,6 +43,7 @@ class Kill(Flags):
 
     command = "kill"
     all: bool = flag("-a")
+    signal: str = flag("-s")
 
 
 class Delete(Flags):
@@ -54,9 +54,7 @@ class Delete(Flags):
 
 
 def main_start(args: list[str], settings: Settings) -> int:
-    """Let a created container run its command. Those that an image was for: docker's start."""
-    if len(args) != 1 or args[0][:1] == "-" or _is_dockers(settings, args[0]):
-        return start_command.main_start(args, settings)
+    """Let a created container run its command."""
     container = lookup.load(settings, args[0])
     status = container.record.status
     if status == state.STOPPED:
@@ -66,14 +64,6 @@ def main_start(args: list[str], settings: Settings) -> int:
         raise StateError(text, "minirun ps -a shows the states")
     start(container)
     return 0
-
-
-def _is_dockers(settings: Settings, name: str) -> bool:
-    """Return True for one of `run IMAGE` or `create IMAGE`, or for a part of a name."""
-    try:
-        return state.load(settings.root, name).managed
-    except StateError:
-        return not state.is_id(name) or not os.path.lexists(f"{settings.root}/{name}")
 
 
 def start(container: Container) -> None:
@@ -90,22 +80,27 @@ def start(container: Container) -> None:
 
 
 def main_kill(args: list[str], settings: Settings) -> int:
-    """Send a signal (TERM by default) to a container's init, or with --all to all its processes.
-
-    With --all a container that has stopped is no error, since containerd's shim asks so. KILL is
-    for all of them too if the container has no pid namespace of its own: the end of init is not
-    theirs then.
-    """
+    """Send a signal (TERM by default) to a container's init, or with --all to all its processes."""
     flags = Kill(args)
     if not 1 <= len(flags.args) <= 2:
         text = f'"minirun kill" needs an id and perhaps a signal, got {len(flags.args)} arguments'
         raise UsageError(text, "minirun kill ID [SIGNAL]", 1)
     number = signal_number(flags.args[1] if len(flags.args) > 1 else "TERM")
-    container = lookup.load(settings, flags.args[0])
+    kill(lookup.load(settings, flags.args[0]), number, everyone=flags.all)
+    return 0
+
+
+def kill(container: Container, number: int, *, everyone: bool = False) -> None:
+    """Send a signal to a container's init, or to all its processes. Raises MinirunError, OSError.
+
+    With `everyone` a container that has stopped is no error, since containerd's shim asks so. KILL
+    is for all of them too if the container has no pid namespace of its own: the end of init is not
+    theirs then.
+    """
     shared = not container.config.new_namespace("pid") and cgroup_of(container).exists()
-    if flags.all or (shared and number == _SIGKILL):
+    if everyone or (shared and number == _SIGKILL):
         stopping.kill(cgroup_of(container), number)
-        return 0
+        return
     if number == _SIGKILL and container.record.restart:
         endings.halt(container)  # as with docker
     endings.kill(container.record, number)
@@ -113,7 +108,6 @@ def main_kill(args: list[str], settings: Settings) -> int:
     if number == _SIGKILL and paused and cgroup_of(container).version == 1:
         # version 1 delivers no signal to a frozen process, not even this one
         cgroup_of(container).set_frozen(False)
-    return 0
 
 
 def signal_number(text: str) -> int:
@@ -173,8 +167,12 @@ def _delete_without_record(settings: Settings, container_id: str, error: Minirun
 
 def main_pause(args: list[str], settings: Settings) -> int:
     """Stop all processes of a container where they are."""
-    flags = Flags(args, "pause")
-    container = lookup.load(settings, flags.one_id())
+    pause(lookup.load(settings, Flags(args, "pause").one_id()))
+    return 0
+
+
+def pause(container: Container) -> None:
+    """Stop all processes of a container where they are. Raises StateError, OSError."""
     if container.record.status not in (state.CREATED, state.RUNNING):
         raise StateError("container not running", f"it is {container.record.status}")
     try:
@@ -183,14 +181,17 @@ def main_pause(args: list[str], settings: Settings) -> int:
         if error.errno not in (errno.ENOENT, errno.ENODEV):
             raise
         raise StateError("container not running", "it has just ended") from None
-    return 0
 
 
 def main_resume(args: list[str], settings: Settings) -> int:
     """Let the processes of a paused container go on."""
     flags = Flags(args, "resume")
-    container = lookup.load(settings, flags.one_id())
+    resume(lookup.load(settings, flags.one_id()))
+    return 0
+
+
+def resume(container: Container) -> None:
+    """Let the processes of a paused container go on. Raises StateError, OSError."""
     if container.record.status != state.PAUSED:
         raise StateError("container not paused", f"it is {container.record.status}")
     cgroup_of(container).set_frozen(False)
-    return 0

@@ -6,15 +6,10 @@ import os
 
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import UsageError
-from minirun.core.keeping import places
 from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.settings import Settings
-from minirun.core.lazy import lazy
 from minirun.gpu.asked.variables import GPU_DRIVERS, OTHER_VENDORS
 from minirun.running import bundle
-
-with lazy:
-    from minirun.cli.docker import run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,20 +30,9 @@ class Create(Flags):
 
 
 def main(args: list[str], settings: Settings) -> int:
-    """Create a container from a bundle, whose init waits at exec.fifo; of an image: docker's."""
-    if not _is_of_bundle(args):
-        return int(run.main_create(args, settings))
+    """Create a container from a bundle; its init waits at exec.fifo."""
     bundle.create(bundle_options(Create(args), settings.choices), settings)
     return 0
-
-
-def _is_of_bundle(args: list[str]) -> bool:
-    """Return False for `create IMAGE …`: no bundle is named, and there is none here."""
-    if not args or os.path.exists(places.CONFIG):
-        return True
-    return any(
-        word in ("-b", "--help") or word.startswith(("--bundle", "-bundle")) for word in args
-    )
 
 
 def bundle_options(flags: Create | RunFlags, choices: Choices) -> bundle.BundleOptions:

@@ -1,4 +1,4 @@
-"""`minirun update`: other limits for a container that is there.
+"""`minirun update`: other limits, and another restart policy, for containers that are there.
 
 It has runc's flags, and runc's JSON, which is config.json's linux.resources (runtime-spec,
 config-linux.md): docker and podman write it to a file, containerd to standard input. Device rules
@@ -10,14 +10,23 @@ from __future__ import annotations
 import sys
 
 from minirun.cgroups import cgroup_of
+from minirun.cli.docker.stop import each
 from minirun.cli.flags import Flags, flag
+from minirun.cli.output import show
 from minirun.cli.words import size
+from minirun.core.container import Container
 from minirun.core.errors import ConfigError, StateError, UsageError
 from minirun.core.keeping import field_types, jsonlite, state
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
+from minirun.core.lazy import lazy
+from minirun.engines import roots
 from minirun.oci import validate
 from minirun.running import lookup
+
+with lazy:
+    from minirun.cli.docker import properties
+    from minirun.running import restarts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,26 +55,57 @@ class Update(Flags):
     kernel_memory: str
     kernel_memory_tcp: str
     pids_limit: str
+    cpu_shares: str = flag("-c")
+    cpus: str
+    restart: str
     l3_cache_schema: str
     mem_bw_schema: str
 
 
 def main(args: list[str], settings: Settings) -> int:
-    """Change the limits of a container. Raises MinirunError, OSError."""
+    """Change containers; of docker's, the names are printed. Raises MinirunError, OSError."""
     flags = Update(args)
-    container = lookup.load(settings, flags.one_id(), whole=True)
     changes = _resources_of_file(flags.resources) if flags.resources else _resources(flags)
-    if container.record.status in (state.STOPPED, state.CREATING):
-        raise StateError("container not running", f"it is {container.record.status}")
-    limits = container.record.resources or container.config.resources
-    merged = validate.resources(merge(limits, changes))
+    if flags.restart:
+        restarts.parse(flags.restart)
+    if not flags.args:
+        flags.one_id()  # runc's words
+    if len(flags.args) == 1:
+        _update(_find(settings, flags.args[0]), flags, changes, show)
+        return 0
+    return each(flags.args, lambda name: _update(_find(settings, name), flags, changes))
+
+
+def _find(settings: Settings, name: str) -> Container:
+    return lookup.load(*roots.locate(settings, name, only_made_up=True), whole=True)
+
+
+def _update(
+    container: Container, flags: Update, changes: dict[str, Any],
+    say: Callable[[list[str]], object] | None = None,
+) -> None:  # fmt: skip
+    """Change one container; `say` prints the name of docker's. Raises MinirunError, OSError."""
+    record = container.record
+    if flags.restart and record.auto_remove:
+        raise StateError(f"{container.id} is removed at its end (--rm)", "leave --restart out", 1)
+    if record.status == state.CREATING or (record.status == state.STOPPED and not record.managed):
+        raise StateError("container not running", f"it is {record.status}")
+    restart = record.restart if not flags.restart else _policy(flags.restart)
+    merged = validate.resources(merge(record.resources or container.config.resources, changes))
     _check_recordable(merged)
-    names = merged if cgroup_of(container).takes_all_limits else changes
-    cgroup_of(container).set_resources({name: merged[name] for name in names})
-    container.save(
-        container.record._replace(resources=merged, cgroup=cgroup_of(container).record())
-    )
-    return 0
+    record = record._replace(resources=merged if changes else record.resources, restart=restart)
+    if changes and record.status != state.STOPPED:
+        names = merged if cgroup_of(container).takes_all_limits else changes
+        cgroup_of(container).set_resources({name: merged[name] for name in names})
+        record = record._replace(cgroup=cgroup_of(container).record())
+    container.save(record)
+    if say and record.managed:
+        say([container.id])
+
+
+def _policy(text: str) -> str:
+    """Return what the record says for --restart."""
+    return "" if text == "no" else text
 
 
 def _check_recordable(resources: dict[str, Any]) -> None:
@@ -119,7 +159,7 @@ def _resources(flags: Update) -> dict[str, Any]:
         raise UsageError("Intel RDT is not supported", "leave --l3-cache-schema, --mem-bw-schema")
     if flags.kernel_memory or flags.kernel_memory_tcp:
         warn("--kernel-memory is passed over: the kernel has no such limit any more")
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"cpu": properties.cpus("--cpus", flags.cpus)} if flags.cpus else {}
     for key, (section, member, read) in _LIMITS.items():
         if text := getattr(flags, key):
             name = f"--{key.replace('_', '-')}"
@@ -146,6 +186,7 @@ _LIMITS: dict[str, tuple[str, str, Callable[[str, str], int | str]]] = {
     "blkio_weight": ("blockIO", "weight", _number), "pids_limit": ("pids", "limit", _number),
     "cpu_period": ("cpu", "period", _number), "cpu_quota": ("cpu", "quota", _number),
     "cpu_burst": ("cpu", "burst", _number), "cpu_share": ("cpu", "shares", _number),
+    "cpu_shares": ("cpu", "shares", _number),
     "cpu_rt_period": ("cpu", "realtimePeriod", _number), "cpu_idle": ("cpu", "idle", _number),
     "cpu_rt_runtime": ("cpu", "realtimeRuntime", _number), "memory": ("memory", "limit", _size),
     "memory_reservation": ("memory", "reservation", _size),
