@@ -3,6 +3,9 @@
 reserve         a container's directory and first record
 bundle          a container of a bundle, and runc's `run`
 supervise       `run`: from the start to the end; background: with -d
+restarts        --restart, and `start` of a container that has stopped
+attached        who is attached to a container in the background
+health          health checks
 handover        pid file, console socket and more that an engine hands over
 signals         signals go to the command
 pipes           standard input and output

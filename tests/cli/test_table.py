@@ -186,7 +186,7 @@ def test_without_the_workshop(tmp_path: Path) -> None:
 def test_gc_without_the_workshop(minirun: Program) -> None:
     """It removes what is minirun's own, and passes over only what is the workshop's."""
     name = f"watched-{os.getpid()}"
-    minirun("run", "-d", "--name", name, "busybox", "sleep", "600")
+    minirun("run", "-d", "--rm", "--name", name, "busybox", "sleep", "600")
     record = json.loads((minirun.root / name / "state.json").read_text())
     family = Family(record["supervisor"]["pid"])
     os.kill(record["supervisor"]["pid"], signal.SIGKILL)

@@ -3,7 +3,9 @@
 run           `run`; run_flags: its flags; run_options: what they and the image ask for
 mounts        --volume, --mount, --tmpfs, --volumes-from, and the volumes that an image declares
 volume        the commands for volumes
-rights        --user, --security-opt
+properties    flags that are a property of config.json each: how their values are read
+rights        --user, --group-add, --privileged, --ipc, --security-opt, --init
+joined        another container, whose namespace a new one joins
 view          what is shown while the container starts
 exec          `exec`; exec_flags: its flags; exec_inside: its process, in the sealed interpreter
 ps            ps; filters: --filter
@@ -12,7 +14,7 @@ event_stream  events; docker_events: docker's form of it
 inspecting    inspect --format, --type
 watching      wait, top, stats, rename
 about         info, version
-stop          stop, rm
+stop          stop, rm; start: start, restart; attach: attach
 network       network, port
 network_flags --network, -p, --dns and their kin
 groups        container, system: docker's groups; prune: container prune, system prune

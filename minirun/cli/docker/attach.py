@@ -65,7 +65,7 @@ def attach(
     `first` is called once they are connected. Raises UsageError, StateError, OSError.
     """
     leave = keys.DetachKeys(keys.parse(detach_keys))
-    client = Client(container, leave, stdin=stdin and container.record.interactive)
+    client = AttachedTerminal(container, leave, stdin=stdin and container.record.interactive)
     if first:
         first()
     if proxy and not container.config.terminal:
@@ -97,7 +97,7 @@ def _connect(container: Container) -> _socket.socket:
     return socket
 
 
-class Client:
+class AttachedTerminal:
     """This end of the connection."""
 
     def __init__(self, container: Container, leave: keys.DetachKeys, *, stdin: bool) -> None:

@@ -49,7 +49,7 @@ class Update(Flags):
     cpu_idle: str
     cpuset_cpus: str
     cpuset_mems: str
-    memory: str
+    memory: str = flag("-m")
     memory_reservation: str
     memory_swap: str
     kernel_memory: str

@@ -14,7 +14,8 @@ from records import whole
 PLACE = "/run/minirun/c1"
 MOUNT = {"type": "volume", "name": "a", "source": "/a", "target": "/x", "options": []}
 WRONG: dict[str, tuple[Any, ...]] = {
-    "str": (5, [], True), "bool": (0, "true", []), "Switch": (0, []), "list[str]": ("a", [5]),
+    "str": (5, [], True), "int": ("1", True, 1.5), "bool": (0, "true", []),
+    "Switch": (0, []), "list[str]": ("a", [5]),
     "dict[str, str]": ([], {"a": 1}), "dict[str, Any]": ([], "a"), "Any": (),
     "Status": ("ended", "", 5, []), "Pid": (-1, 1 << 40, True, "1"),
     "ProcessIdentity": ({}, {"pid": 0, "start": 1, "boot": "x"}, {"pid": 1, "start": 1}, 5),

@@ -120,6 +120,9 @@ def test_supervisor_of_a_detached_container_killed(
     os.kill(supervisor, signal.SIGKILL)
     wait_until(lambda: len(family.alive()) == 2)
     assert "its supervisor died" in minirun("gc").stdout
+    if "--rm" not in flags:  # it has ended, and its files are kept
+        assert mounts(minirun.root) == [] and cgroups(name) == [] and not family.alive()
+        minirun("rm", name)
     assert_nothing(minirun, name, family)
 
 
