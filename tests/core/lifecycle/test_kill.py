@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Program, wait_until
 from core.lifecycle.held import ALL, CASES, GPUS, Held
-from core.lifecycle.leftovers import Family, assert_nothing, call
+from core.lifecycle.leftovers import Family, assert_nothing, call, cgroups, mounts
 from minirun.core.gates import open_gate
 from minirun.core.keeping.places import NEW
 
