@@ -19,7 +19,11 @@ from binascii import crc32
 from minirun.core.errors import StateError
 from minirun.core.keeping import places, state
 from minirun.core.keeping.settings import Settings
-from minirun.running import kept_logs, renamed
+from minirun.core.lazy import lazy
+from minirun.running import kept_logs
+
+with lazy:
+    from minirun.running import renamed  # for a name that is no id
 
 LIMIT = 100
 """How many roots are remembered: of more, the one is forgotten that was used longest ago."""

@@ -1,0 +1,140 @@
+"""Sixty lines of `run` with minirun and with docker: exit status, output, and what inspect says.
+
+What differs is in DIFFERENT, with its reason; a row of it that no longer differs fails.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from conftest import Program
+from engines.clients.engine import IMAGE, Docker
+
+Call = Callable[..., subprocess.CompletedProcess[str]]
+LINES = (
+    ("", "echo hello"),
+    ("", "sh -c 'exit 7'"),
+    ("", "nosuchcommand"),
+    ("", "/etc/passwd"),
+    ("", "sh -c 'kill -9 $$'"),
+    ("", "sh -c 'echo out; echo err >&2'"),
+    ("-i", "cat"),
+    ("-a stderr", "sh -c 'echo out; echo err >&2'"),
+    ("-a stdout -a stderr", "echo both"),
+    ("-e A=1 -e B -eC=3", "sh -c 'echo $A-$B-$C'"),
+    ("--env A=x=y", "printenv A"),
+    ("-w /a/b", "pwd"),
+    ("-w relative", "pwd"),
+    ("-u 1000", "id"),
+    ("-u 1000:50", "id"),
+    ("-u nobody", "id -u"),
+    ("-u nosuch", "id"),
+    ("--group-add 44 --group-add 45", "id -G"),
+    ("--group-add users", "id -G"),
+    ("--group-add nosuch", "id -G"),
+    ("-h box", "hostname"),
+    ("-h box --domainname example.org", "cat /proc/sys/kernel/domainname"),
+    ("--uts host", "true"),
+    ("--uts host -h box", "true"),
+    ("--read-only", "touch /x"),
+    ("--read-only --tmpfs /x", "touch /x/y"),
+    ("--tmpfs /x:size=1m,mode=700", "sh -c 'df /x | tail -1; stat -c %a /x'"),
+    ("--shm-size 3m", "sh -c 'df /dev/shm | tail -1'"),
+    ("--shm-size big", "true"),
+    ("--ipc none", "sh -c 'ls -d /dev/shm; mount | grep -c shm'"),
+    ("--ipc host --shm-size 3m", "sh -c 'grep -c shm /proc/mounts'"),
+    ("--ipc nosuch", "true"),
+    ("--pid host", "cat /proc/1/comm"),
+    ("--pid nosuch", "true"),
+    ("--cap-drop ALL", "grep CapEff /proc/self/status"),
+    ("--cap-drop all --cap-add chown", "grep CapEff /proc/self/status"),
+    ("--cap-add NET_ADMIN", "grep CapEff /proc/self/status"),
+    ("--cap-add NOSUCH", "true"),
+    ("--privileged", "sh -c 'grep -c Seccomp:.0 /proc/self/status; mount -t tmpfs t /tmp'"),
+    ("", "sh -c 'mount -t tmpfs t /tmp 2>/dev/null; echo $?'"),
+    ("--security-opt no-new-privileges", "grep NoNewPrivs /proc/self/status"),
+    ("--security-opt seccomp=unconfined", "grep Seccomp: /proc/self/status"),
+    ("--security-opt nosuch=1", "true"),
+    ("--ulimit nofile=99:100", "sh -c 'ulimit -n; ulimit -Hn'"),
+    ("--ulimit nofile=100:99", "true"),
+    ("--sysctl net.core.somaxconn=77", "cat /proc/sys/net/core/somaxconn"),
+    ("--sysctl kernel.nosuch=1", "true"),
+    ("--memory 64m", "true"),
+    ("--memory 1x", "true"),
+    ("--cpus 0.5", "true"),
+    ("--cpus 0.5 --cpu-quota 5000", "true"),
+    ("--cpu-shares 512 --cpuset-cpus 0", "nproc"),
+    ("--pids-limit 20", "true"),
+    ("--oom-score-adj 99", "cat /proc/self/oom_score_adj"),
+    ("--device /dev/zero:/dev/x:r", "sh -c 'head -c 3 /dev/x | wc -c; stat -c %t:%T /dev/x'"),
+    ("--device /dev/nosuch", "true"),
+    ("--device-cgroup-rule nonsense", "true"),
+    ("--init", "cat /proc/1/comm"),
+    ("--entrypoint echo", "-n a b"),
+    ("--entrypoint ''", "echo x"),
+    ("-v /nosuch/relative", "true"),
+    ("-v relative/path:/x", "true"),
+    ("--mount type=bind,src=/nosuch,dst=/x", "true"),
+    ("--mount type=tmpfs,dst=/x,tmpfs-size=1m", "sh -c 'df /x | tail -1'"),
+    ("--mount type=nosuch,dst=/x", "true"),
+    ("--restart always --rm", "true"),
+    ("--restart on-failure:1", "sh -c 'exit 2'"),
+    ("--stop-signal NOSUCH", "true"),
+    ("--log-driver nosuch", "true"),
+    ("--nosuch", "true"),
+    ("--name a/b", "true"),
+)
+DIFFERENT = {}
+"""Flags → why what is printed or returned is not docker's."""
+FIELDS = (
+    "{{.Path}} {{.Args}} {{.State.Status}} {{.State.ExitCode}} {{.RestartCount}}",
+    "{{.HostConfig.Memory}} {{.HostConfig.NanoCpus}} {{.HostConfig.CpuShares}}",
+    "{{.HostConfig.CpusetCpus}} {{.HostConfig.OomScoreAdj}} {{.HostConfig.ReadonlyRootfs}}",
+    "{{.HostConfig.Privileged}} {{.HostConfig.CapAdd}} {{.HostConfig.CapDrop}}",
+    "{{.HostConfig.IpcMode}} {{.HostConfig.PidMode}} {{.HostConfig.UTSMode}}",
+    "{{.HostConfig.ShmSize}} {{.HostConfig.GroupAdd}} {{.HostConfig.SecurityOpt}}",
+    "{{.HostConfig.RestartPolicy.Name}} {{.HostConfig.RestartPolicy.MaximumRetryCount}}",
+    "{{.Config.User}} {{.Config.WorkingDir}} {{.Config.Tty}} {{.Config.OpenStdin}}",
+    "{{.HostConfig.NetworkMode}} {{range $k, $v := .NetworkSettings.Networks}}{{$k}}{{end}}",
+    "{{range .Mounts}}{{.Type}} {{.Destination}} {{.RW}};{{end}}",
+)
+
+
+@pytest.fixture(scope="module")
+def both(command: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Call, Call]]:
+    docker = Docker("runc", command)
+    program = Program(command, tmp_path_factory.mktemp("beside") / "containers")
+    try:
+        yield program, docker.full
+    finally:
+        program.clean()
+        docker.close()
+
+
+def outcome(call: Call, image: str, flags: str, command: str) -> tuple[object, ...]:
+    """Run a line; return its status, its output, whether it says something, and inspect's words."""
+    words = ["run", "--name", "one", "--network=none", *shlex.split(flags), image]
+    done = call(*words, *shlex.split(command), input="typed\n")
+    shown = ""
+    if done.returncode not in (125, 1):
+        shown = call("inspect", "--format", "|".join(FIELDS), "one").stdout
+    call("rm", "-f", "one")
+    output = re.sub(r"^(tmpfs|shm)\s+", "tmpfs ", done.stdout, flags=re.M)
+    return done.returncode, output, bool(done.stderr), *shown.strip().split("|")
+
+
+@pytest.mark.parametrize(("flags", "inside"), LINES)
+def test_a_line_does_the_same(both: tuple[Call, Call], flags: str, inside: str) -> None:
+    ours, theirs = (
+        outcome(call, image, flags, inside)
+        for call, image in zip(both, ("busybox", IMAGE), strict=True)
+    )
+    if flags in DIFFERENT:
+        assert ours != theirs, "it is the same by now"
+    else:
+        assert ours == theirs
