@@ -29,7 +29,7 @@ def test_output_and_error_go_to_the_callers_streams(minirun: Program) -> None:
         (("--pull", "never", "nosuch", "true"), 125, "No such image: nosuch:latest"),
         (("--nosuch", "busybox"), 125, "unknown flag: --nosuch"),
         ((), 125, "run needs an image"),
-        (("--memory", "many", "busybox"), 125, "invalid size: 'many'"),
+        (("--memory", "many", "busybox"), 125, "invalid --memory 'many'"),
         (("--user", "nosuch", "busybox", "true"), 125, "unable to find user nosuch"),
         (("-v", "/nosuch:x", "busybox", "true"), 125, "no absolute path"),
         (("--network", "bridg", "busybox", "true"), 125, "network bridg not found"),
