@@ -40,6 +40,7 @@ RECORDS = {
 """Modules of ring 1 that hold records and nothing else: other rooms of the ring may import them."""
 PARSER = {
     "minirun.cli", "minirun.cli.flags", "minirun.cli.output", "minirun.cli.docker.run_flags",
+    "minirun.cli.words",
 }  # fmt: skip
 """Of cli, what the workshop's own commands are parsed with."""
 CALLS = {"cli/__init__.py", "image/workshop.py"}

@@ -1,4 +1,4 @@
-"""From a flag's words to its value: sizes, times, variables, labels.
+"""From a flag's words to its value: sizes, times, variables, labels, filters.
 
 All raise UsageError, which names the flag and how it is to be written.
 """
@@ -13,6 +13,8 @@ from minirun.running.output import OutputLimits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from minirun.cli.docker.run_flags import ConfigFlags
     from minirun.image.store import Image
     from minirun.oci.run_config import RunOptions
@@ -47,6 +49,35 @@ def labels(texts: list[str], files: list[str]) -> dict[str, str]:
             raise UsageError(f"invalid --label {text!r}", "--label NAME=VALUE")
         found[name] = value
     return found
+
+
+def filters(
+    texts: Iterable[str], known: tuple[str, ...], flag: str = "--filter"
+) -> dict[str, list[str]]:
+    """Return what --filter NAME=VALUE says: name → values.
+
+    Raises UsageError: 125 for a form, 1 for a name, as docker has it.
+    """
+    found: dict[str, list[str]] = {}
+    hint = f"one of {', '.join(known)}"
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip().lower()
+        if not equals:
+            raise UsageError(f"invalid {flag} {text!r}: not NAME=VALUE", hint)
+        if name not in known:
+            raise UsageError(f"invalid {flag} {text!r}: no such filter", hint, 1)
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def has_labels(labels: dict[str, str], wanted: Iterable[str]) -> bool:
+    """Return True if each of KEY and KEY=VALUE is among the labels."""
+    for text in wanted:
+        key, equals, value = text.partition("=")
+        if key not in labels or (equals and labels[key] != value):
+            return False
+    return True
 
 
 def size(text: str) -> int:

@@ -18,6 +18,7 @@ CALLS = {
     "find": "rootfs_tools.cli.pull.find",
     "df": "rootfs_tools.cli.system.main_df",
     "collect": "rootfs_tools.cli.system.collect",
+    "remove_unused": "rootfs_tools.cli.images.remove_unused",
     "sweep": "rootfs_tools.gc.sweep",
     "origins": "rootfs_tools.history.origins",
     "inspected": "rootfs_tools.cli.image_inspect.inspected",
@@ -27,6 +28,7 @@ CALLS = {
 
 missing: the image of a run, which is pulled or made. find: the same outside of a run. df: what
 takes room on the disk. collect: what no image and no container needs goes; its paths and its bytes.
+remove_unused: images that no container was made of go; their names.
 sweep: what makers of images left that were killed. origins: what made each layer of a container.
 inspected: an image as docker's `inspect` describes it. changes: a container's files beside its
 image's.

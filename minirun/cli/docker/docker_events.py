@@ -11,7 +11,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from minirun.cli.docker import filters
+from minirun.cli import words
 from minirun.cli.docker.ps import labels
 from minirun.cli.output import show, write
 from minirun.core.keeping import places, state
@@ -129,12 +129,12 @@ class _Watcher:
         return [*found, Happened(gone, "destroy", container_id, attributes, number)]
 
 
-def follow(settings: Settings, words: list[str], form: str, since: str, until: str) -> int:
-    """Print docker's events: those of --filter's `words`, by --format, from --since to --until.
+def follow(settings: Settings, texts: list[str], form: str, since: str, until: str) -> int:
+    """Print docker's events: those of --filter's `texts`, by --format, from --since to --until.
 
     Raises MinirunError, OSError.
     """
-    wanted = filters.parse(words, KNOWN)
+    wanted = words.filters(texts, KNOWN)
     begin = moments.point(since, "--since") if since else time.time()
     end = moments.point(until, "--until") if until else float("inf")
     template = formats.read(form)[0] if form and not _is_json(form) else None
@@ -172,7 +172,7 @@ def _fits(one: Happened, wanted: dict[str, list[str]]) -> bool:
         "container": {one.id, one.attributes["name"]},
         "image": {one.attributes["image"], one.attributes["image"].partition(":")[0]},
     }  # fmt: skip
-    if not filters.has_labels(one.attributes, wanted.get("label", ())):
+    if not words.has_labels(one.attributes, wanted.get("label", ())):
         return False
     return all(own[name] & {*values} for name, values in wanted.items() if name != "label")
 

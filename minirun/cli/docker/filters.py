@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from minirun.cli import words
 from minirun.core.errors import ImageError, StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.container_record import ContainerRecord
@@ -18,8 +19,6 @@ from minirun.net import leases
 from minirun.running import health, moments, renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from minirun.show.text.template import Fields
 
 STATUSES = ("created", "restarting", "running", "removing", "paused", "exited", "dead")
@@ -38,28 +37,6 @@ class Candidate(Record):
     labels: dict[str, str]
     networks: tuple[str, ...]
     mounts: tuple[Fields, ...]
-
-
-def parse(
-    texts: Iterable[str], known: tuple[str, ...], flag: str = "--filter"
-) -> dict[str, list[str]]:
-    """Return name → values. Raises UsageError: 125 for a form, 1 for a name, as docker has it."""
-    found: dict[str, list[str]] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        name = name.strip().lower()
-        if not equals:
-            raise UsageError(f"invalid {flag} {text!r}: not NAME=VALUE", f"one of {_list(known)}")
-        if name not in known:
-            raise UsageError(
-                f"invalid {flag} {text!r}: no such filter", f"one of {_list(known)}", 1
-            )
-        found.setdefault(name, []).append(value)
-    return found
-
-
-def _list(words: Iterable[str]) -> str:
-    return ", ".join(words)
 
 
 def check(filters: dict[str, list[str]]) -> None:
@@ -85,7 +62,7 @@ def check(filters: dict[str, list[str]]) -> None:
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise UsageError(f"invalid --filter '{name}={value}'", f"one of {_list(known)}", 1)
+        raise UsageError(f"invalid --filter '{name}={value}'", f"one of {', '.join(known)}", 1)
 
 
 def ports(name: str, text: str) -> set[str]:
@@ -100,22 +77,13 @@ def ports(name: str, text: str) -> set[str]:
     return {f"{port}/{protocol or 'tcp'}" for port in range(int(pair[0]), int(pair[1]) + 1)}
 
 
-def has_labels(labels: dict[str, str], wanted: Iterable[str]) -> bool:
-    """Return True if each of KEY and KEY=VALUE is among the labels."""
-    for text in wanted:
-        key, equals, value = text.partition("=")
-        if key not in labels or (equals and labels[key] != value):
-            return False
-    return True
-
-
 class ContainerFilter:
     """The filters of `ps` and of `container prune`."""
 
     def __init__(
         self, filters: dict[str, list[str]], records: list[ContainerRecord], store_path: str
     ) -> None:
-        """Take the filters that :func:`parse` has read. Raises UsageError, StateError, OSError."""
+        """Take the filters that words.filters() has read. Raises MinirunError, OSError."""
         check(filters)
         self.filters, self.store = filters, store_path
         self.before = [self._created(records, name) for name in filters.get("before", ())]
@@ -140,7 +108,7 @@ class ContainerFilter:
         return any(re.search(value, name) for value in values for name in names)
 
     def _label(self, one: Candidate, values: list[str]) -> bool:
-        return has_labels(one.labels, values)
+        return words.has_labels(one.labels, values)
 
     def _exited(self, one: Candidate, values: list[str]) -> bool:
         status = one.record.exit_status

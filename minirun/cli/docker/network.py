@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 
-from minirun.cli import entry_of
+from minirun.cli import entry_of, words
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.core.container import Container
@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 _HERE = "minirun.cli.docker.network"
 _NAMES = ("create", "ls", "inspect", "rm", "prune", "connect", "disconnect", "why")
 COMMANDS = dict.fromkeys(_NAMES, _HERE)
+FILTERS = ("dangling", "driver", "id", "label", "name", "scope", "type")
+FIELDS = {
+    "ID": "NETWORK ID", "Name": "NAME", "Driver": "DRIVER", "Scope": "SCOPE", "IPv6": "IPV6",
+    "Internal": "INTERNAL", "Labels": "LABELS", "CreatedAt": "CREATED AT", "Subnet": "SUBNET",
+    "Bridge": "BRIDGE",
+}  # fmt: skip
+"""Fields of --format, and what stands above each as a column. Subnet and Bridge are minirun's."""
 _OPTIONS = ("mtu", "com.docker.network.driver.mtu")
 """What --opt knows: the size of a packet, by podman's name and by docker's."""
 
@@ -65,7 +72,9 @@ class NetworkLs(Flags):
 
     command = "network ls"
     quiet: bool = flag("-q")
-    format: str = flag("-f", default="table")
+    filter: list[str] = flag("-f")
+    format: str = flag(default="table")
+    no_trunc: bool
 
 
 class NetworkInspect(Flags):
@@ -81,12 +90,14 @@ class NetworkRm(Flags):
     """Remove networks."""
 
     command = "network rm"
+    force: bool = flag("-f")
 
 
 class NetworkPrune(Flags):
     """Remove all networks that no container is on."""
 
     command = "network prune"
+    filter: list[str]
     force: bool = flag("-f")
 
 
@@ -205,18 +216,46 @@ def main_ls(args: list[str], settings: Settings) -> int:
     """List networks, and how many containers are on each."""
     flags = NetworkLs(args)
     flags.none()
-    flags.check("format", "table", "json")
-    found = list(_all(settings.store))
+    wanted = words.filters(flags.filter, FILTERS)
+    if wanted.get("dangling", ["true"])[-1] not in ("true", "false"):
+        text = f"invalid --filter 'dangling={wanted['dangling'][-1]}'"
+        raise UsageError(text, "true or false", 1)
+    found = [net for net in _all(settings.store) if _fits(settings.store, net, wanted)]
     if flags.quiet:
         return show(net.name for net in found)
     if flags.format == "json":
         return write(json.dumps([document(settings.store, net) for net in found]) + "\n")
+    if flags.format != "table":
+        return write(formats.lines(flags.format, list(map(_fields, found)), FIELDS))
     rows = [("NAME", "SUBNET", "BRIDGE", "INTERNAL", "CONTAINERS")]
     for net in found:
         subnets = ", ".join(filter(None, (net.subnet, net.subnet6)))
         internal = "yes" if net.internal else "-"
         rows.append((net.name, subnets, net.bridge, internal, str(len(_live(settings.store, net)))))
     return write(table.text(rows, 3))
+
+
+def _fits(store: str, net: Network, wanted: dict[str, list[str]]) -> bool:
+    """Return True if all filters of `network ls` let the network through."""
+    others = {"driver": "bridge", "scope": "local", "type": "custom"}
+    return (
+        all(any(part in net.name for part in wanted.get(key, [""])) for key in ("id", "name"))
+        and all(value in wanted.get(key, [value]) for key, value in others.items())
+        and words.has_labels(net.labels, wanted.get("label", ()))
+        and all(
+            (value == "true") != bool(_live(store, net)) for value in wanted.get("dangling", ())
+        )
+    )
+
+
+def _fields(net: Network) -> template.Fields:
+    """Return what a template sees of a network. Its name is its id."""
+    return template.Fields({
+        "ID": net.name, "Name": net.name, "Driver": "bridge", "Scope": "local",
+        "IPv6": bool(net.subnet6), "Internal": net.internal,
+        "Labels": ",".join(f"{key}={value}" for key, value in sorted(net.labels.items())),
+        "CreatedAt": moments.shown(net.created), "Subnet": net.subnet, "Bridge": net.bridge,
+    })  # fmt: skip
 
 
 def _all(store: str) -> list[Network]:
@@ -324,7 +363,7 @@ def main_rm(args: list[str], settings: Settings) -> int:
             show([name])
         except MinirunError as error:
             say(error.line())
-            failed = 1
+            failed |= not (flags.force and name not in network.names(settings.store))
     return failed
 
 
@@ -342,8 +381,9 @@ def _remove(store: str, name: str) -> None:
 
 def main_prune(args: list[str], settings: Settings) -> int:
     """Remove all networks that no container is on; print their names."""
-    NetworkPrune(args).none()
-    return show(prune(settings.store, {}))
+    flags = NetworkPrune(args)
+    flags.none()
+    return show(prune(settings.store, words.filters(flags.filter, ("label", "until"))))
 
 
 def prune(store: str, wanted: dict[str, list[str]]) -> list[str]:
@@ -355,7 +395,7 @@ def prune(store: str, wanted: dict[str, list[str]]) -> list[str]:
         young = latest < float("inf") and moments.moment(net.created) > latest
         if _live(store, net) or young:
             continue
-        if "label" in wanted and not filters.has_labels(net.labels, wanted["label"]):
+        if "label" in wanted and not words.has_labels(net.labels, wanted["label"]):
             continue
         _remove(store, net.name)
         removed.append(net.name)

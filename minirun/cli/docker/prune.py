@@ -1,4 +1,4 @@
-"""`minirun container prune` and `system prune`: what nobody needs any more goes, after a question.
+"""`minirun container prune`, `image prune`, `system prune`: what nobody needs, after a question.
 
 Containers go that have ended: those of `run IMAGE` below this state root. One that an engine has
 made is the engine's to remove; one whose maker was killed is `minirun gc`'s.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from minirun.cli import words
 from minirun.cli.docker import filters, network, volume
 from minirun.cli.docker.ps import labels
 from minirun.cli.flags import Flags, flag
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from minirun.core.keeping.container_record import ContainerRecord
 
 _FILTERS = ("label", "until")
+_UNUSED = [
+    "all images that no container was made of",
+    "all layers and archives that no image and no container needs",
+]
 
 
 class ContainerPrune(Flags):
@@ -41,9 +46,18 @@ class SystemPrune(Flags):
     """Remove containers that have ended, networks and files of images that nobody needs."""
 
     command = "system prune"
+    all: bool = flag("-a")
     filter: list[str]
     force: bool = flag("-f")
     volumes: bool
+
+
+class ImagePrune(Flags):
+    """Remove layers and archives that nobody needs; with --all images too."""
+
+    command = "image prune"
+    all: bool = flag("-a")
+    force: bool = flag("-f")
 
 
 def main_of_containers(args: list[str], settings: Settings) -> int:
@@ -66,7 +80,7 @@ def main_of_system(args: list[str], settings: Settings) -> int:
         raise UsageError("--filter until: no effect with --volumes", "one of them", 1)
     _ask(flags.force, [
         "all containers that have ended", "all networks that no container is on",
-        "all layers and archives that no image and no container needs",
+        *(_UNUSED if flags.all else _UNUSED[1:]),
         *(["all anonymous volumes that no container uses"] if flags.volumes else []),
     ])  # fmt: skip
     freed, failed = _containers(settings, wanted)
@@ -76,15 +90,32 @@ def main_of_system(args: list[str], settings: Settings) -> int:
         names, more = volume.prune(settings)
         _print("Deleted Volumes:", names)
         freed += more
-    paths, bytes_ = workshop.call("collect")(settings)
-    _print("Deleted Images:", paths)
-    show([f"Total reclaimed space: {human(freed + bytes_)}"])
+    freed += _images(settings, flags.all)
+    show([f"Total reclaimed space: {human(freed)}"])
     return failed
+
+
+def main_of_images(args: list[str], settings: Settings) -> int:
+    """Remove layers and archives of images that nobody needs; with --all images too."""
+    flags = ImagePrune(args)
+    flags.none()
+    _ask(flags.force, _UNUSED if flags.all else _UNUSED[1:])
+    show([f"Total reclaimed space: {human(_images(settings, flags.all))}"])
+    return 0
+
+
+def _images(settings: Settings, unused: bool) -> int:
+    """Remove what no image and no container needs, with `unused` the images that no container was
+    made of before; return how many bytes are free now. Raises MinirunError."""
+    names = workshop.call("remove_unused")(settings) if unused else []
+    paths, bytes_ = workshop.call("collect")(settings)
+    _print("Deleted Images:", [*(f"untagged: {name}" for name in names), *paths])
+    return int(bytes_)
 
 
 def _wanted(texts: list[str]) -> dict[str, list[str]]:
     """Return the filters. Raises UsageError."""
-    wanted = filters.parse(texts, _FILTERS)
+    wanted = words.filters(texts, _FILTERS)
     filters.until(wanted.get("until", []))
     return wanted
 
@@ -111,7 +142,7 @@ def _containers(settings: Settings, wanted: dict[str, list[str]]) -> tuple[int, 
     for record in listing.records(settings.root):
         if not _has_ended(record) or moments.moment(record.created) > latest:
             continue
-        if not filters.has_labels(labels(record), wanted.get("label", ())):
+        if not words.has_labels(labels(record), wanted.get("label", ())):
             continue
         own, _ = sizes(record)
         try:

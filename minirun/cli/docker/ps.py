@@ -23,6 +23,7 @@ from minirun.running import listing, lookup, moments, renamed
 from minirun.show.text import table
 
 with lazy:
+    from minirun.cli import words
     from minirun.cli.docker import filters
     from minirun.inspect import docker_form, sizes
     from minirun.net import leases, ports
@@ -82,16 +83,16 @@ def main_ls(args: list[str], settings: Settings) -> int:
 
 def _take_runcs(flags: Ps) -> None:
     """Read -f json as runc's --format: a filter has an equals sign."""
-    words = [text for text in flags.filter if text in PROCESS_FORMATS]
-    if words:
-        flags.format = words[-1]
+    forms = [text for text in flags.filter if text in PROCESS_FORMATS]
+    if forms:
+        flags.format = forms[-1]
         flags.filter = [text for text in flags.filter if text not in PROCESS_FORMATS]
 
 
 def list_containers(flags: Ps, settings: Settings) -> int:
     """Print the table, or what --format asks for. Raises MinirunError, OSError."""
     most = _last(flags)
-    wanted = filters.parse(flags.filter, filters.OF_CONTAINERS) if flags.filter else {}
+    wanted = words.filters(flags.filter, filters.OF_CONTAINERS) if flags.filter else {}
     if flags.format and flags.format != "table":
         formats.read(flags.format, 1)  # a wrong one is told even if there is no container
     found = [record for root in roots.known(settings) for record in listing.records(root)]

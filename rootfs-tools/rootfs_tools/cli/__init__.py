@@ -1,6 +1,6 @@
 """The commands of images: parse, call, print. minirun.cli has the table that leads here.
 
-images          images, import: list, build, verify
+images          images, import: list, build, verify; image_rows: which of them, and by a template
 image           image, load: docker's sub-commands
 image_inspect   image inspect, image diff; diff ID
 save            save, tag, rmi

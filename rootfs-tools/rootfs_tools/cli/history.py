@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
+import time
 
-from minirun.cli.flags import Flags
+from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.core.keeping.settings import Settings
-from minirun.show.text import table
-from rootfs_tools.cli.images import exactly, human
+from minirun.running import moments
+from minirun.show.text import formats, table
+from minirun.show.text.template import Fields
+from rootfs_tools import catalogue
+from rootfs_tools.cli import image_rows
+from rootfs_tools.cli.image_rows import human
+from rootfs_tools.cli.images import exactly
 from rootfs_tools.history import HistoryRow, steps
 
 _HEADER = ("CREATED", "CREATED BY", "SIZE", "FILES", "COMMENT")
+FIELDS = {
+    "ID": "IMAGE", "CreatedSince": "CREATED", "CreatedAt": "CREATED AT", "CreatedBy": "CREATED BY",
+    "Size": "SIZE", "Comment": "COMMENT",
+}  # fmt: skip
+"""Fields of --format, and what stands above each as a column."""
 _WIDTH = 45
 
 
@@ -19,7 +30,10 @@ class HistoryOf(Flags):
     """Show the history of an image."""
 
     command = "history"
+    format: str = flag(default="table")
+    human: str = flag("-H", default="true", optional="true")
     no_trunc: bool
+    quiet: bool = flag("-q")
     json: bool
 
 
@@ -27,20 +41,46 @@ def main(args: list[str], settings: Settings) -> int:
     """Print an image's history, the topmost layer first as docker does; return 0."""
     flags = HistoryOf(args)
     exactly(flags, 1, "minirun history IMAGE")
+    flags.check("human", "true", "false")
     found = steps(settings.store, flags.args[0])[::-1]
     if flags.json:
         rows = [
             step._asdict() | {"changes": step.changes and step.changes._asdict()} for step in found
         ]
         return show(json.dumps(rows, indent=2).split("\n"))
-    return write(table.text([_HEADER, *(_row(step, flags.no_trunc) for step in found)], 3))
+    plain, whole = flags.human == "false", flags.no_trunc
+    if flags.quiet or flags.format != "table":
+        own = image_rows.fields(catalogue.details(settings.store, flags.args[0]), whole)["ID"]
+        shown = [_fields(step, whole, plain) for step in found]
+        for number, row in enumerate(shown):
+            row["ID"] = "<missing>" if number else own
+        form = "{{.ID}}" if flags.quiet else flags.format
+        return write(formats.lines(form, shown, FIELDS))
+    return write(table.text([_HEADER, *(_row(step, whole, plain) for step in found)], 3))
 
 
-def _row(step: HistoryRow, whole: bool) -> tuple[str, ...]:
+def _made(step: HistoryRow, whole: bool) -> str:
     made = step.created_by
-    made = made if whole or len(made) <= _WIDTH else f"{made[: _WIDTH - 1]}…"
+    return made if whole or len(made) <= _WIDTH else f"{made[: _WIDTH - 1]}…"
+
+
+def _fields(step: HistoryRow, whole: bool, plain: bool) -> Fields:
+    """Return what a template sees of a step."""
+    try:
+        ago = f"{moments.age(time.time() - moments.moment(step.created))} ago"
+    except ValueError:
+        ago = "N/A"
+    size = step.changes.size if step.changes else 0
+    return Fields({
+        "ID": "", "CreatedAt": step.created, "CreatedSince": step.created if plain else ago,
+        "CreatedBy": _made(step, whole), "Size": str(size) if plain else human(size),
+        "Comment": step.comment,
+    })  # fmt: skip
+
+
+def _row(step: HistoryRow, whole: bool, plain: bool) -> tuple[str, ...]:
     size, files = "0B", ""
     if step.changes:
-        size = human(step.changes.size)
+        size = str(step.changes.size) if plain else human(step.changes.size)
         files = f"+{step.changes.added} ~{step.changes.changed} -{step.changes.removed}"
-    return step.created[:19] or "-", made, size, files, step.comment
+    return step.created[:19] or "-", _made(step, whole), size, files, step.comment

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import ImageError, UsageError, from_os
 from minirun.core.keeping.settings import Settings, unprivileged
@@ -110,12 +111,17 @@ def _build(args: list[str], settings: Settings) -> int:
     return images.main(["build", *args], settings)
 
 
+def _prune(args: list[str], settings: Settings) -> int:
+    """Ask, and remove what no image and no container needs: minirun's, as `system prune` is."""
+    return int(part("minirun.cli.docker.prune", "main_of_images")(args, settings))
+
+
 COMMANDS: dict[str, Callable[[list[str], Settings], int]] = {
     "ls": images.main, "list": images.main, "load": main_load, "unpack": unpack,
     "save": save.main_save, "tag": save.main_tag, "rm": save.main_rmi,
     "history": history.main, "build": _build, "gc": system.main_gc,
     "inspect": image_inspect.main, "diff": image_inspect.main_diff,
-    "pull": pull.main, "push": push.main,
+    "prune": _prune, "pull": pull.main, "push": push.main,
 }  # fmt: skip
 """docker's, and what `images` does besides."""
 

@@ -7,7 +7,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from minirun.cli import words
 from minirun.cli.flags import Flags, flag
+from minirun.cli.output import write
 from minirun.core.errors import ImageError, MinirunError, StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
@@ -15,8 +17,9 @@ from minirun.core.keeping.visible import clean, say
 from minirun.image import split
 from minirun.image import store as shelf
 from minirun.image.store import DamagedImage
-from minirun.show.text import table
+from minirun.show.text import formats, table
 from rootfs_tools import catalogue, recipe
+from rootfs_tools.cli import image_rows
 from rootfs_tools.cli.pull import steps
 from rootfs_tools.importer import import_tar
 from rootfs_tools.recipe import build
@@ -29,6 +32,11 @@ class Images(Flags):
     """Images of the store."""
 
     command = "images"
+    all: bool = flag("-a")
+    digests: bool
+    filter: list[str] = flag("-f")
+    format: str = flag(default="table")
+    no_trunc: bool
     quiet: bool = flag("-q")
     json: bool
     verify: bool
@@ -49,14 +57,21 @@ def main(args: list[str], settings: Settings) -> int:
         found = [row for name in flags.args for row in _of_name(settings.store, name)]
     else:
         found = shelf.list_images(settings.store)
+    wanted = words.filters(flags.filter, image_rows.FILTERS)
+    found = [image for image in found if image_rows.fits(image, wanted, settings.store)]
     if flags.verify:
         return _verify(found, settings)
     if flags.json:
         print(json.dumps(found, indent=2))
     elif flags.quiet:
         sys.stdout.writelines(f"{clean(_name(image))}\n" for image in found)
+    elif flags.format != "table":
+        shown = [image_rows.fields(image, flags.no_trunc) for image in found]
+        return write(formats.lines(flags.format, shown, image_rows.FIELDS))
     else:
-        rows = [("REPOSITORY", "TAG", "DIGEST", "SIZE", "ORIGIN"), *map(_row, found)]
+        whole = flags.no_trunc or flags.digests
+        rows = [("REPOSITORY", "TAG", "DIGEST", "SIZE", "ORIGIN")]
+        rows += [_row(image, whole) for image in found]
         print(table.text(rows, 3), end="")
     return 0
 
@@ -74,20 +89,12 @@ def _name(image: ImageDetails) -> str:
     return f"{image['name']}:{image['tag']}"
 
 
-def _row(image: ImageDetails) -> tuple[str, ...]:
+def _row(image: ImageDetails, whole: bool) -> tuple[str, str, str, str, str]:
     if "broken" in image:
         return image["name"], image["tag"], "-", "-", f"BROKEN: {image['broken']}"
-    digest = image["digest"].removeprefix("sha256:")[:12]
-    return image["name"], image["tag"], digest, human(image["size"]), image["origin"]
-
-
-def human(size: float) -> str:
-    """A size as docker prints it: three digits, decimal units."""
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g}{unit}"
-        size /= 1000
-    return f"{size:.3g}GB"
+    digest = image["digest"] if whole else image["digest"].removeprefix("sha256:")[:12]
+    size = image_rows.human(image["size"])
+    return image["name"], image["tag"], digest, size, image["origin"]
 
 
 def _verify(found: list[ImageDetails], settings: Settings) -> int:
@@ -155,10 +162,11 @@ def exactly(flags: Flags, count: int, form: str) -> None:
         raise UsageError(text, form, 1)
 
 
-def remove(names: list[str], settings: Settings, done: str = "removed") -> int:
+def remove(names: list[str], settings: Settings, done: str = "removed", force: bool = False) -> int:
     """Remove images that no container uses, and print one line for each, which begins with `done`.
 
     Returns 0. Raises MinirunError for the last that could not be removed; those before have a line.
+    `force`: one that is not there has a line, and is no error.
     """
     if not names:
         raise UsageError("images rm needs a name", "minirun images lists them")
@@ -167,7 +175,10 @@ def remove(names: list[str], settings: Settings, done: str = "removed") -> int:
         try:
             print(f"{done} {_remove(name, settings)}")
         except MinirunError as error:
-            failed.append(error)
+            if force and error.args[0].startswith("No such image"):
+                say(error.line())
+            else:
+                failed.append(error)
     for each in failed[:-1]:
         say(each.line())
     if failed:
@@ -181,6 +192,13 @@ def _remove(name: str, settings: Settings) -> str:
         text = f'conflict: unable to remove "{name}": container {users[0]} is using it'
         raise ImageError(text, f"minirun delete {users[0]}", status=1)
     return catalogue.remove_image(settings.store, wanted)
+
+
+def remove_unused(settings: Settings) -> list[str]:
+    """Remove all images that no container was made of; return their names. Raises MinirunError."""
+    names = [_name(image) for image in shelf.list_images(settings.store)]
+    unused = [name for name in names if not _users(name, settings)]
+    return [catalogue.remove_image(settings.store, name) for name in unused]
 
 
 def _users(image: str, settings: Settings) -> list[str]:

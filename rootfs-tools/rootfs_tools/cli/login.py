@@ -9,7 +9,7 @@ import sys
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import Settings
-from minirun.core.keeping.visible import clean
+from minirun.core.keeping.visible import clean, warn
 from rootfs_tools.grammar import parse
 from rootfs_tools.registry import client, credentials, settings
 from rootfs_tools.registry.transport import Transport
@@ -23,6 +23,7 @@ class Login(Flags):
 
     command = "login"
     username: str = flag("-u")
+    password: str = flag("-p")
     password_stdin: bool
 
 
@@ -32,8 +33,14 @@ def main_login(args: list[str], _: Settings) -> int:
     host = _host(flags.args)
     if flags.password_stdin and not flags.username:
         raise UsageError("Must provide --username with --password-stdin", "-u NAME")
+    if flags.password and flags.password_stdin:
+        raise UsageError("--password and --password-stdin are mutually exclusive", "one of them", 1)
+    if flags.password:
+        warn("using --password via the CLI is insecure: use --password-stdin")
     user = flags.username or _asked("Username: ")
-    password = _from_stdin() if flags.password_stdin else _asked("Password: ", hidden=True)
+    password = flags.password or (
+        _from_stdin() if flags.password_stdin else _asked("Password: ", hidden=True)
+    )
     if not user or not password or ":" in user:
         raise UsageError("a name without a colon, and a password, are needed")
     given = credentials.Credentials(user, password)

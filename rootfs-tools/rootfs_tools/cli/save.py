@@ -36,6 +36,7 @@ class Rmi(Flags):
     """Remove names of images."""
 
     command = "rmi"
+    force: bool = flag("-f")
 
 
 def main_tag(args: list[str], settings: Settings) -> int:
@@ -54,7 +55,8 @@ def main_tag(args: list[str], settings: Settings) -> int:
 
 def main_rmi(args: list[str], settings: Settings) -> int:
     """Remove the names of images, and the images, as far as no container uses them; return 0."""
-    return images.remove(Rmi(args).args, settings, "Untagged:")
+    flags = Rmi(args)
+    return images.remove(flags.args, settings, "Untagged:", flags.force)
 
 
 def main_save(args: list[str], settings: Settings) -> int:

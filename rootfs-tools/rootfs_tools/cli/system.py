@@ -12,7 +12,7 @@ from minirun.core.keeping.visible import warn
 from minirun.running import store_use
 from minirun.show.text import table
 from rootfs_tools import gc, usage
-from rootfs_tools.cli.images import human
+from rootfs_tools.cli.image_rows import human
 
 _HEADER = ("TYPE", "TOTAL", "ACTIVE", "SIZE", "RECLAIMABLE")
 

@@ -45,3 +45,20 @@ def test_wrong_words_are_one_line(run: Run) -> None:
     for words, status in ((("history",), 1), (("history", "none"), 125), (("import", "x"), 1)):
         found, out, error = run(*words)
         assert (found, out, error.count("\n")) == (status, "", 1)
+
+
+def test_dockers_forms(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "made.tar").write_bytes(tar(member("a", content=b"x" * 2000)))
+    assert run("import", str(tmp_path / "made.tar"), "made")[0] == 0
+    form = "{{.CreatedBy}}|{{.Size}}|{{.Comment}}"
+    made, size, comment = run("history", "--format", form, "made")[1].split("|")
+    assert made.startswith("imported from made.tar")
+    assert (size, comment) == ("2kB", "\n")
+    assert run("history", "--format", form, "-H=false", "made")[1].split("|")[1] == "2000"
+    own = run("images", "--format", "{{.ID}}", "made")[1]
+    assert run("history", "-q", "made")[1] == own
+    folder = LayoutFolder(tmp_path / "layout", *LAYERS)
+    assert run("load", "-i", f"{folder.path}:test", "app")[0] == 0
+    ids = run("history", "-q", "app")[1].split()
+    assert len(ids) == len(LAYERS)
+    assert set(ids[1:]) == {"<missing>"}

@@ -129,3 +129,39 @@ def test_mistakes_are_one_line(run: Run, args: list[str], status: int) -> None:
     assert found == status
     assert error.startswith("minirun: ")
     assert error.count("\n") == 1
+
+
+def test_dockers_filters_and_templates(run: Run, archive: str) -> None:
+    for name in ("app:1", "app:2", "other/app:1"):
+        assert run("import", name, archive)[0] == 0
+    assert run("-q", "--filter", "reference=app")[1] == "app:1\napp:2\n"
+    assert run("-q", "--filter", "reference=*/app:1")[1] == "other/app:1\n"
+    assert run("-q", "--filter", "reference=nosuch*")[1] == ""
+    assert run("-q", "-f", "dangling=true")[1] == ""
+    assert run("-q", "-f", "label=nosuch")[1] == ""
+    assert run("-q", "-f", "before=app:1")[0] == 0
+    assert run("--filter", "colour=red")[0] == 1
+    form = "{{.Repository}}:{{.Tag}} {{.Size}}"
+    assert run("--format", form, "app:2") == (0, "app:2 5B\n", "")
+    (row,) = run("--format", "table {{.ID}}\t{{.Digest}}", "--no-trunc", "app:1")[1].splitlines()[
+        1:
+    ]
+    assert all(word.startswith("sha256:") and len(word) == 71 for word in row.split())
+    assert json.loads(run("--format", "json", "other/app")[1])["Repository"] == "other/app"
+    assert run("--digests", "app:1")[1].splitlines()[1].split()[2].startswith("sha256:")
+
+
+def test_rmi_force(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = ["--store", str(tmp_path / "store")]
+    assert cli.main([*folder, "rmi", "nosuch"]) == 1
+    assert cli.main([*folder, "rmi", "--force", "nosuch"]) == 0
+    assert capfd.readouterr().err.count("No such image: nosuch:latest") == 2
+
+
+def test_image_prune(run: Run, archive: str, tmp_path: Path) -> None:
+    whole = ["--store", str(tmp_path / "store"), "--root", str(tmp_path / "root"), "image", "prune"]
+    assert run("import", "app:1", archive)[0] == 0
+    assert cli.main([*whole, "--force"]) == 0
+    assert run("-q")[1] == "app:1\n"
+    assert cli.main([*whole, "--force", "--all"]) == 0
+    assert run("-q")[1] == ""

@@ -2,8 +2,8 @@
 
 import json
 
-from tutorials.publish.reference import api, commands, conformance, events
+from tutorials.publish.reference import api, commands, conformance, docker, events
 
-for page in (api, commands, conformance, events):
+for page in (api, commands, conformance, docker, events):
     page.PAGE.write_text(page.text())
 events.SCHEMA.write_text(json.dumps(events.schema(), indent=1, ensure_ascii=False) + "\n")
