@@ -6,7 +6,7 @@
 # make check   linters and types, then these              make clean   remove what lies in here
 # make bench   the start measured against runc and crun
 # make recordings   record anew what `minirun replay` ships
-# make reference   write its pages anew
+# make reference   write its pages anew          make man   minirun.1 and one for each command: build/man
 # make notebooks  write them, and what the lessons ship, from tutorials/NN-topic.LANGUAGE.md
 # make site    the lessons, notebooks with outputs, reference, recordings: build/site; LESSONS="…"
 # make slides  of the lessons, for the arrow keys: build/slides; LESSONS="…" for some
@@ -21,7 +21,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: help setup packages tested launcher images demo lab test check bench matrix test-v2 recordings \
-	notebooks site slides assignment pictures reference conformance bats clean
+	notebooks site slides assignment pictures reference man conformance bats clean
 
 # the interpreter, and what makes images; what minirun can do without, for names of processes and
 # for networks
@@ -150,6 +150,9 @@ bats: setup
 # The reference pages that are counted or collected, and not written by hand.
 reference:
 	$(PUBLISH).reference
+
+man: setup
+	@$(PUBLISH).man
 
 recordings: tested
 	@$(PYTHON) rootfs-tools/build busybox ubuntu

@@ -63,7 +63,7 @@ def usage(flags: type[Flags], command: str) -> str:
     if flags is cli.GlobalFlags:
         blocks.append(_table("Commands:", TEXTS["commands"]))
     known = flags.known().items()
-    blocks.append(_table("Flags:", dict(_row(flags, key, one) for key, one in known)))
+    blocks.append(_table("Flags:", dict(row(flags, key, one) for key, one in known)))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -72,7 +72,7 @@ def _table(title: str, rows: dict[str, str]) -> str:
     return "\n".join([title, *(f"  {left:<{width}}{right}" for left, right in rows.items())])
 
 
-def _row(flags: type[Flags], key: str, one: Flag) -> tuple[str, str]:
+def row(flags: type[Flags], key: str, one: Flag) -> tuple[str, str]:
     """Return a flag as the command line has it, and what it does."""
     if one.text:
         return f"{', '.join(sorted(one.names, key=len))} {one.value}".strip(), one.text

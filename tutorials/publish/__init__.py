@@ -10,7 +10,8 @@ words after it choose lessons, or recordings. Tests import these modules as they
   slides         make slides      a page of slides for each lesson
   site           make site        the pages; pages/ has what Sphinx reads, and the frames
   reference      make reference   the pages in tutorials/reference that are counted or collected:
-                                  api, commands, conformance (its rows: table.py), events
+                                  api, commands, conformance (its rows: table.py), docker, events
+  man            make man         build/man, from the tables of --help
   recordings     make recordings  minirun/recordings
 
 Below them:
