@@ -161,6 +161,8 @@ def dispatch(name: str, args: list[str], settings: Settings) -> int:
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=2)
         hint = f"did you mean {' or '.join(near)}?" if near else "see 'minirun --help'"
+        if name == "compose":
+            hint = "podman-compose and docker-compose drive it, as the runtime of their engine"
         raise UsageError(f"unknown command {name!r}", hint, status=_UNKNOWN)
     try:
         entry = entry_of(name, COMMANDS)

@@ -1,9 +1,28 @@
 """Scenarios of docker alone."""
 
+import shutil
 import time
+
+import pytest
 
 from engines.clients.conftest import NODES
 from engines.clients.engine import IMAGE, Docker
+
+COMPOSE = f"""\
+version: "3.8"
+services:
+  cuda:
+    image: {IMAGE}
+    network_mode: none
+    command: sh -c "ls -d /dev/nvidia[0-9]"
+    deploy:
+      resources:
+        reservations:
+          devices:
+            - driver: nvidia
+              device_ids: ["0", "1"]
+              capabilities: [gpu]
+"""
 
 
 def gpus_of_the_flag(engine: Docker) -> None:
@@ -86,3 +105,18 @@ def tmpfs_with_an_owner(engine: Docker) -> None:
 def cgroups_are_read_only(engine: Docker) -> None:
     text = engine.run("grep", "-E", " cgroup2? ", "/proc/mounts")
     assert all(line.split()[3].startswith("ro,") for line in text.splitlines())
+
+
+def compose_with_gpus(engine: Docker) -> None:
+    """A service reserves two GPUs; docker-compose asks docker, which calls the hook. SIMULATED."""
+    compose = shutil.which("docker-compose")
+    if not compose:
+        pytest.skip("no docker-compose: `make test` leaves it out, as 14 packages come with it")
+    path = engine.home / "compose.yaml"
+    path.write_text(COMPOSE)
+    words = (compose, "--host", engine.client[-1], "--file", str(path), "--project-name", "asked")
+    done = engine.cell.run(*words, "up", "--no-color", "--exit-code-from", "cuda")
+    assert done.returncode == 0, done.stderr
+    assert [f"/dev/nvidia{n}" in done.stdout for n in range(4)] == [True, True, False, False]
+    done = engine.cell.run(*words, "down")
+    assert done.returncode == 0, done.stderr
