@@ -143,9 +143,7 @@ def lay_out(driver: Driver, root: Path, name: str) -> None:
 @pytest.fixture
 def host(driver: Path, layout: Layout, tmp_path: Path) -> Host:
     """A host whose kernel has this driver, and whose own root has other files of one."""
-    work = tmp_path / "work"
-    work.mkdir()
-    found = Host(driver, work, debian_root(tmp_path / "root"), {})
+    found = Host(driver, tmp_path, debian_root(tmp_path / "root"), {})
     found.version = layout.version
 
     def change() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from conftest import wait_until
 from net.hosts import HOST, HOST6, OUTSIDE, OUTSIDE6, Host
+from net.test_scenarios import NO_ANSWER, REFUSED, page
 from required import skip
 
 PAGE = "mkdir /www; echo hello > /www/index.html; exec httpd -f -h /www -p "
@@ -54,11 +55,6 @@ def is_first(found: dict[str, Any], name: str, verdict: str, *texts: str) -> Non
     assert found["advice"], found
 
 
-def curl(host: Host, url: str, *, outside: bool = True) -> str:
-    """Get a page, from outside or on the host; return it, or curl's exit status."""
-    return host.shell(f"curl -sS -m 2 -g {url} 2>/dev/null || echo failed $?", outside=outside)
-
-
 @contextmanager
 def changed(host: Host, *commands: str, back: str) -> Iterator[None]:
     """Change something of the host, and put it back."""
@@ -77,7 +73,7 @@ def pid_of(host: Host, name: str) -> str:
 def test_nothing_stops_it(network_host: Host) -> None:
     host = network_host
     serve(host, "-p", "8080:80", "--dns", OUTSIDE)
-    assert curl(host, f"http://{HOST}:8080/") == "hello"
+    assert page(host, f"{HOST}:8080", outside=True) == "hello"
     assert why(host, "web") == {}
     text = host.run("network", "why", "web")
     assert "in: tcp 8080 of every address to 10.88.0.2 port 80" in text
@@ -87,7 +83,7 @@ def test_nothing_stops_it(network_host: Host) -> None:
 def test_1_it_listens_on_loopback(network_host: Host) -> None:
     host = network_host
     serve(host, "-p", "8080:80", at="127.0.0.1:80")
-    assert curl(host, f"http://{HOST}:8080/") == "failed 7"
+    assert page(host, f"{HOST}:8080", outside=True) == REFUSED
     is_first(why(host, "web"), "listens", "STOPS", "127.0.0.1 alone")
     text = host("network", "why", "web").stdout
     assert "  STOPS   listens " in text
@@ -98,14 +94,14 @@ def test_2_another_tables_policy(network_host: Host) -> None:
     host = network_host
     serve(host, "-p", "8080:80")
     with changed(host, *DOCKERS, back="nft delete table ip filter"):
-        assert curl(host, f"http://{HOST}:8080/") == "failed 28"
+        assert page(host, f"{HOST}:8080", outside=True) == NO_ANSWER
         found = why(host, "web")
         is_first(found, "firewall", "STOPS", "chain FORWARD of table ip filter", "policy drop")
         assert found["way"].startswith("in: tcp 8080")
         assert "iptables -I FORWARD -i minirun0 -j ACCEPT" in found["advice"]
         for way in "io":
             host.shell(f"nft add rule ip filter FORWARD {way}ifname minirun0 counter accept")
-        assert curl(host, f"http://{HOST}:8080/") == "hello"
+        assert page(host, f"{HOST}:8080", outside=True) == "hello"
         assert why(host, "web") == {}, "what to do helps"
 
 
@@ -131,7 +127,7 @@ def test_2_rules_of_iptables(network_host: Host) -> None:
         assert host.shell(f"{rule} {states}") == ""
         is_first(why(host, "web"), "firewall", "unknown", "policy drop, unless", "xt conntrack")
     with changed(host, f"{rule} -o minirun0 -j REJECT", back=back):
-        assert curl(host, f"http://{HOST}:8080/") == "failed 7"
+        assert page(host, f"{HOST}:8080", outside=True) == REFUSED
         is_first(why(host, "web"), "firewall", "STOPS", "oifname minirun0", "REJECT")
 
 
@@ -140,7 +136,7 @@ def test_2_rules_that_nft_does_not_list(network_host: Host) -> None:
     if not shutil.which("iptables-legacy") or host.shell("iptables-legacy -P FORWARD DROP"):
         skip("iptables-legacy is not installed, or this kernel has no tables of it")
     serve(host, "-p", "8080:80")
-    assert curl(host, f"http://{HOST}:8080/") == "failed 28"
+    assert page(host, f"{HOST}:8080", outside=True) == NO_ANSWER
     is_first(why(host, "web"), "firewall", "unknown", "iptables-legacy")
 
 
@@ -182,7 +178,7 @@ def test_3_the_host_does_not_forward(network_host: Host) -> None:
     serve(host, "-p", "8080:80")
     put = "sysctl -q -w net.ipv4.ip_forward"
     with changed(host, f"{put}=0", back=f"{put}=1"):
-        assert curl(host, f"http://{HOST}:8080/") == "failed 28"
+        assert page(host, f"{HOST}:8080", outside=True) == NO_ANSWER
         is_first(why(host, "web"), "forwarding", "STOPS", "net.ipv4.ip_forward is 0")
         is_first(why(host, "web", f"{OUTSIDE}:80"), "forwarding", "STOPS")
 
@@ -222,7 +218,7 @@ def test_7_a_route_of_the_host_in_the_subnet(network_host: Host) -> None:
     serve(host, "-p", "8080:80")
     route = f"10.88.0.0/24 via {OUTSIDE}"
     with changed(host, f"ip route add {route}", back=f"ip route del {route}"):
-        assert curl(host, f"http://{HOST}:8080/", outside=False).startswith("failed")
+        assert page(host, f"{HOST}:8080") != "hello"
         texts = ("10.88.0.2 to e0", "10.88.0.0/24 overlaps the subnet 10.88.0.0/16")
         is_first(why(host, "web"), "route", "STOPS", *texts)
 
@@ -237,8 +233,8 @@ def test_8_ipv6_on_one_side(network_host: Host) -> None:
     host = network_host
     host.run("network", "create", "--ipv6", "--subnet", "fd00:99::/64", "six")
     serve(host, "--network", "six", "-p", "8080:80", at="0.0.0.0:80")
-    assert curl(host, f"http://{HOST}:8080/") == "hello"
-    assert curl(host, f"http://[{HOST6}]:8080/") == "failed 7"
+    assert page(host, f"{HOST}:8080", outside=True) == "hello"
+    assert page(host, f"[{HOST6}]:8080", outside=True) == REFUSED
     is_first(why(host, "web"), "listens", "partly", "IPv6", "0.0.0.0", "fd00:99::2")
     host.run("run", "-d", "-q", "--name", "four", "busybox", "sleep", "99")
     is_first(why(host, "four", f"[{OUTSIDE6}]:80"), "route", "STOPS", "no network", "IPv6")
@@ -247,8 +243,8 @@ def test_8_ipv6_on_one_side(network_host: Host) -> None:
 def test_9_a_port_of_one_address(network_host: Host) -> None:
     host = network_host
     serve(host, "-p", "127.0.0.1:8080:80")
-    assert curl(host, f"http://{HOST}:8080/") == "failed 7"
-    assert curl(host, "http://[::1]:8080/", outside=False) == "failed 7"
+    assert page(host, f"{HOST}:8080", outside=True) == REFUSED
+    assert page(host, "[::1]:8080") == REFUSED
     found = why(host, "web")
     is_first(found, "published at", "partly", "127.0.0.1 alone: other hosts are refused", "::1")
     assert "leave the address out" in found["advice"]

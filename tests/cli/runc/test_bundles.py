@@ -37,8 +37,12 @@ def says(runtime: Runtime, script: str, **changes: Any) -> str:
 PROC = {"destination": "/proc", "type": "proc", "source": "proc"}
 
 
-def test_without_a_mount_at_dev_the_default_devices_are_there(runtime: Runtime) -> None:
+def test_without_a_mount_at_dev_the_default_devices_are_there(
+    runtime: Runtime, nodes_path: Path
+) -> None:
     """Else `>/dev/null` would make a file of that name, and a masked file could not be hidden."""
+    runtime = Runtime(runtime.argv, nodes_path, runtime.name)
+    runtime.config()
     script = "cd /dev; stat -c '%n %t:%T' null zero full random urandom tty; ls -l | grep -c ^l"
     for _ in range(2):  # the second time they are in the root filesystem
         said = says(runtime, script, mounts=[PROC], linux__maskedPaths=["/proc/kcore"])

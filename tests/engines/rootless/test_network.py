@@ -45,11 +45,11 @@ def network_host(command: str, tmp_path: Path) -> Iterator[Host]:
 
 
 @pytest.fixture
-def guest(user: User, network_host: Host, tmp_path: Path) -> Iterator[User]:
+def guest(user: User, network_host: Host, nodes_path: Path) -> Iterator[User]:
     """The user, on that host; a program that is left afterwards fails the test."""
     if not os.path.exists("/dev/net/tun"):
         skip("this kernel has no /dev/net/tun")
-    tun = tmp_path / "tun"
+    tun = nodes_path / "tun"
     os.mknod(tun, stat.S_IFCHR, os.makedev(10, 200))
     tun.chmod(0o666)
     del user.env["MINIRUN_NETWORK"]
