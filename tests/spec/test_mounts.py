@@ -153,21 +153,25 @@ def test_a_tmpfs_with_what_was_below_it(bundle: Bundle) -> None:
     assert (old / "file").read_text() == "old"
 
 
-TMPFS = ("/private", "/sticky", "/new/one", "/given")
+TMPFS = {
+    "/private": (), "/sticky": (), "/new/one": (), "/given": ("mode=711",),
+    "/new/two": ("tmpcopyup",),
+}  # fmt: skip
+MODES = ["700", "1777", "1777", "711", "1777"]
 
 
 def tmpfs_modes(bundle: Bundle) -> dict[str, Any]:
-    """What makes a container print the modes of four tmpfs; two are on what is there already."""
+    """What makes a container print the modes of tmpfs; two are on what is there already."""
     (bundle.rootfs / "private").mkdir(mode=0o700)
     (bundle.rootfs / "sticky").mkdir()
     (bundle.rootfs / "sticky").chmod(0o1777)
-    rows = [tmpfs(*(["mode=711"] if at == "/given" else []), at=at) for at in TMPFS]
+    rows = [tmpfs(*words, at=at) for at, words in TMPFS.items()]
     return {"command": f"stat -c %a {' '.join(TMPFS)}", "mounts": bundle.mounts(*rows)}
 
 
 def test_the_mode_of_a_tmpfs(bundle: Bundle) -> None:
     """That of the directory below it; where none is, a tmpfs' own, so that each user can write."""
-    assert bundle.says(**tmpfs_modes(bundle)).split() == ["700", "1777", "1777", "711"]
+    assert bundle.says(**tmpfs_modes(bundle)).split() == MODES
 
 
 def test_the_mode_of_a_tmpfs_is_runcs(bundle: Bundle) -> None:
@@ -175,7 +179,7 @@ def test_the_mode_of_a_tmpfs_is_runcs(bundle: Bundle) -> None:
     bundle.write(**tmpfs_modes(bundle))
     argv = (installed("runc"), "--root", bundle.path / "state", "run", bundle.name)
     done = subprocess.run(argv, cwd=bundle.path, stdin=subprocess.DEVNULL, capture_output=True)
-    assert done.stdout.decode().split() == ["700", "1777", "1777", "711"], done.stderr
+    assert done.stdout.decode().split() == MODES, done.stderr
 
 
 def test_the_order_is_that_of_the_list(bundle: Bundle, host: Path) -> None:

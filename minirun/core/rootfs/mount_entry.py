@@ -92,6 +92,8 @@ def mount(
     options = mount_options.parse(row.get("options") or [])
     points = MountPoints(root, row, where)
     path: str = row["destination"]
+    if row.get("type") == "tmpfs" and not is_bind(row):  # what is there now has the mode
+        options = options._replace(data=_with_mode(points, path, options.data))
     below = -1  # the directory that is covered, if its content is to be copied
     if is_filled(config, row):
         below = _volume(points, path, where)
@@ -119,9 +121,9 @@ def _mount_new(
         _refuse_links(root, path, where)
     late = kind == "tmpfs" or is_at_dev(row)  # to be filled first; read-only in stage 7
     flags = options.flags & ~mounts.MS_RDONLY if late else options.flags
-    data = _with_mode(root, path, options.data) if kind == "tmpfs" else options.data
+    source, data = row.get("source") or kind, options.data
     try:
-        operations.MountFs(kind, row.get("source") or kind, path, flags, data).execute(root)
+        operations.MountFs(kind, source, path, flags, data).execute(root)
     except OSError as error:
         if kind != "mqueue" and not (kind == "sysfs" and error.errno == 1):
             raise

@@ -95,9 +95,12 @@ class Podman(Dockerlike):
     ULIMITS = '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]\n'
     """Lower than podman's own: raising them needs CAP_SYS_RESOURCE, which this machine lacks."""
 
+    SUBNET = '[network]\ndefault_subnet = "10.77.0.0/16"\n'
+    """minirun's default network, which some tests use beside it, has podman's own subnet."""
+
     def set_up(self) -> None:
         home = self.home
-        (home / "containers.conf").write_text(self.ULIMITS)
+        (home / "containers.conf").write_text(self.ULIMITS + self.SUBNET)
         # conmon calls `create` and `delete` without the variable; podman 5 calls `start` with it
         del self.env["MINIRUN_ROOT"]
         self.env["CONTAINERS_CONF"] = str(home / "containers.conf")
