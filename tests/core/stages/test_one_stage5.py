@@ -48,6 +48,10 @@ _PARENT = re.compile(
 _PRIVATE_ROOT = json.dumps(
     {"source": None, "target": "/", "fstype": None, "flags": "MS_PRIVATE", "data": None}
 )
+_READ_ONLY = json.dumps(
+    {"set": "MOUNT_ATTR_RDONLY", "clear": "0", "propagation": "0", "recursive": False}
+)
+"""What ldconfig's process does to each mount of the host's files."""
 
 
 def compared(events: list[Event], own: str, rootfs: str) -> Log:
@@ -206,7 +210,10 @@ def test_a_bundle_of_the_same_config(ways: Ways, layer: Path) -> None:
 
 
 def test_an_engine(ways: Ways, podman: Podman, layer: Path, minirun: Program) -> None:
-    """podman writes a config.json of its own: other mounts, limits and rules in stages 1 and 7."""
+    """podman writes a config.json of its own: other mounts, limits and rules in stages 1 and 7.
+
+    It mounts files of its own, such as /etc/hosts: ldconfig may not write in those either.
+    """
     hook = podman.home / "nvidia-container-runtime-hook"
     hook.symlink_to(minirun.path)
     rule = {"hook": {"path": str(hook)}, "when": {"always": True}, "stages": ["prestart"]}
@@ -226,4 +233,13 @@ def test_an_engine(ways: Ways, podman: Podman, layer: Path, minirun: Program) ->
     events = [json.loads(line) for line in text.splitlines()]
     engines = compared(events, f"{ROOT}/{events[0]['id']}", str(place))
     own = ways.quiet()
+    kept = [
+        [row for rows in log.values() for row in rows if _READ_ONLY in row]
+        for log in (own, engines)
+    ]
+    assert 0 < len(kept[0]) < len(kept[1]) and {*kept[0]} == {*kept[1]}
+    own, engines = (
+        {who: [row for row in rows if _READ_ONLY not in row] for who, rows in log.items()}
+        for log in (own, engines)
+    )
     assert differences(own, engines, GPU_STAGES) == []
