@@ -44,7 +44,8 @@ def test_without_a_mount_at_dev_the_default_devices_are_there(
     runtime = Runtime(runtime.argv, nodes_path, runtime.name)
     runtime.config()
     script = "cd /dev; stat -c '%n %t:%T' null zero full random urandom tty; ls -l | grep -c ^l"
-    for _ in range(2):  # the second time they are in the root filesystem
+    # the second time they are in the root filesystem: runc 1.3.6 fails at the links to /proc then
+    for _ in range(1 if runtime.argv[0] == "runc" else 2):
         said = says(runtime, script, mounts=[PROC], linux__maskedPaths=["/proc/kcore"])
         assert said.splitlines() == [
             "null 1:3", "zero 1:5", "full 1:7", "random 1:8", "urandom 1:9", "tty 5:0", "5",
