@@ -52,6 +52,8 @@ def document(container: Container, *, size: bool = False) -> Fields:
     image = _image(container)
     own = [lease for row in _network_rows(container) for lease in _leases(container, row)]
     args = list(record.args or container.config.process.get("args") or [])
+    if args[:2] == [run_config.INIT, "--"]:
+        del args[:2]
     written = dict(zip(("SizeRw", "SizeRootFs"), sizes(record), strict=True)) if size else {}
     directory, files = record.directory, f"{record.directory}/{places.NETWORK_FILES}"
     has_files = bool(record.network)
@@ -161,7 +163,10 @@ def mounts(container: Container) -> list[Fields]:
         options, source = row.get("options") or [], row.get("source", "")
         is_bind = row.get("type") == "bind" or bool({"bind", "rbind"} & set(options))
         is_tmpfs = row.get("type") == "tmpfs" and row["destination"] not in _defaults()
-        if (is_bind and source not in _own_files()) or is_tmpfs:
+        is_flags = (
+            row["destination"] in run_config.IPC_MOUNTS or row["destination"] == run_config.INIT
+        )
+        if (is_bind and source not in _own_files() and not is_flags) or is_tmpfs:
             found.append(_mount(container, row["destination"], source, options, is_bind=is_bind))
     return found
 

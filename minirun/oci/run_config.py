@@ -34,6 +34,8 @@ CAPABILITIES = (
 )  # fmt: skip
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CPUS = "/sys/devices/system/cpu"
+INIT = "/sbin/docker-init"
+"""Where --init puts the small program that is pid 1 then, as docker does."""
 PIDS_LIMIT = 2048
 """podman's default, against fork bombs; docker has none."""
 NETWORK_FILES = ("hosts", "hostname", "resolv.conf")

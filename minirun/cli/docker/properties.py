@@ -78,6 +78,8 @@ def _check_together(flags: ConfigFlags, found: dict[str, Any]) -> None:
     if "cpus" in flags.given and parts:
         name = parts[0].replace("_", "-")
         raise UsageError(f"--cpus and --{name}: conflicting options", "one of them")
+    if flags.hostname and flags.value("uts") == "host":
+        raise UsageError("--hostname and --uts host: conflicting options", "one of them")
     for name in found.get("linux.sysctl") or ():
         kind = next(kind for prefix, kind in sysctl.NAMESPACED if name.startswith(prefix))
         shared = {"network": "host" in flags.network, "ipc": flags.ipc == "host"}

@@ -11,7 +11,7 @@ from minirun.core.errors import MinirunError, UsageError
 from minirun.core.lazy import lazy
 from minirun.image.store import Image
 from minirun.oci.image_user import groups_in_layers, in_layers
-from minirun.oci.run_config import RunOptions
+from minirun.oci.run_config import INIT, RunOptions
 from minirun.oci.seccomp.file import NAME as DEFAULT_PROFILE
 
 with lazy:
@@ -30,8 +30,6 @@ _INITS = (
     "/usr/libexec/docker/docker-init", "/usr/libexec/podman/catatonit", "/usr/sbin/docker-init",
 )  # fmt: skip
 """Programs of the host that --init takes, none of which needs a library of the image."""
-_INIT = "/sbin/docker-init"
-"""Where docker puts it in the container."""
 _OPENED = (
     "--privileged: every capability, every device of the host, /sys and its cgroups writable;"
     " no seccomp profile, nothing of /proc and /sys hidden"
@@ -77,7 +75,7 @@ def with_init(run: RunOptions) -> RunOptions:
         text = "--init: neither docker-init, tini-static nor catatonit is installed"
         raise MinirunError(text, "apt install tini")
     return run._replace(
-        args=(_INIT, "--", *run.args), mounts=(*run.mounts, (program, _INIT, ("ro",)))
+        args=(INIT, "--", *run.args), mounts=(*run.mounts, (program, INIT, ("ro",)))
     )
 
 
