@@ -163,9 +163,7 @@ def mounts(container: Container) -> list[Fields]:
         options, source = row.get("options") or [], row.get("source", "")
         is_bind = row.get("type") == "bind" or bool({"bind", "rbind"} & set(options))
         is_tmpfs = row.get("type") == "tmpfs" and row["destination"] not in _defaults()
-        is_flags = (
-            row["destination"] in run_config.IPC_MOUNTS or row["destination"] == run_config.INIT
-        )
+        is_flags = row["destination"] in (*run_config.IPC_MOUNTS, run_config.INIT)
         if (is_bind and source not in _own_files() and not is_flags) or is_tmpfs:
             found.append(_mount(container, row["destination"], source, options, is_bind=is_bind))
     return found
