@@ -83,9 +83,6 @@ LINES = (
     ("--mount type=tmpfs,dst=/x,tmpfs-size=1m", "sh -c 'df /x | tail -1'"),
     ("--mount type=nosuch,dst=/x", "true"),
     ("--restart always --rm", "true"),
-    ("--privileged", "sh -c 'grep -c Seccomp:.0 /proc/self/status'"): (
-        "dockerd itself has not every capability on a machine like this one; CapAdd is read back"
-    ),
     ("--restart on-failure:1", "sh -c 'exit 2'"),
     ("--stop-signal NOSUCH", "true"),
     ("--log-driver nosuch", "true"),
@@ -96,6 +93,9 @@ DIFFERENT = {
     ("", "nosuchcommand"): "docker keeps a container whose command cannot start; here it is gone",
     ("", "/etc/passwd"): "the same",
     ("--device /dev/nosuch", "true"): "docker's 127 is for a command that is not found; 125 here",
+    ("--privileged", "sh -c 'grep -c Seccomp:.0 /proc/self/status'"): (
+        "dockerd itself has not every capability on a machine like this one; CapAdd is read back"
+    ),
     ("--restart on-failure:1", "sh -c 'exit 2'"): "docker's run ends with the first; here the last",
 }
 """Lines whose status, output or fields are not docker's, and why."""
