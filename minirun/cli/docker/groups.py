@@ -13,11 +13,12 @@ from minirun.image import workshop
 
 _SAME = (
     "attach", "commit", "cp", "create", "diff", "exec", "export", "kill", "logs", "pause", "port",
-    "rename", "restart", "rm", "run", "start", "stats", "stop", "top", "update", "wait",
+    "rename", "restart", "rm", "run", "start", "stats", "stop", "top", "unpause", "update",
+    "wait",
 )  # fmt: skip
 CONTAINER = {
     "ls": "minirun.cli.docker.ps.main_ls", "list": "minirun.cli.docker.ps.main_ls",
-    "ps": "minirun.cli.docker.ps.main_ls", "unpause": "resume",
+    "ps": "minirun.cli.docker.ps.main_ls",
     "inspect": "minirun.cli.docker.inspecting.main_of_container",
     "prune": "minirun.cli.docker.prune.main_of_containers",
     **{name: name for name in _SAME if name in COMMANDS},

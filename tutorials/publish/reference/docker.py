@@ -79,8 +79,9 @@ def commands() -> dict[str, tuple[str, str]]:
         found[name] = ("same", "") if remark == "same" else ("different", remark)
     for name, other in DATA["same_as"].items():
         found[name] = ("same", f"as `{other}`")
-    for name, other in CONTAINER.items():
-        found.setdefault(f"container {name}", ("same", f"as `{other}`"))
+    for name, other in CONTAINER.items():  # a function, or the command of that name
+        remark = "" if "." in other else f"as `{other}`"
+        found.setdefault(f"container {name}", ("same", remark))
     for name in ("container", "image", "network", "system", "volume"):
         found[name] = ("same", "a group: its commands are rows of their own")
     return dict(sorted(found.items()))
