@@ -141,7 +141,7 @@ def go_on(container: Container, status: int, run: Callable[[Container], int]) ->
         except signals.Interrupted:
             break
         except MinirunError as error:
-            status = error.status
             warn(error.line())
+            return error.status
         lasted = time.monotonic() - began
     return status

@@ -66,10 +66,13 @@ def attach(
     """
     leave = keys.DetachKeys(keys.parse(detach_keys))
     client = AttachedTerminal(container, leave, stdin=stdin and container.record.interactive)
+    if proxy and not container.config.terminal:
+        try:
+            signals.forward(os.pidfd_open(container.record.first_process()["pid"]))
+        except ProcessLookupError:
+            pass  # it has just ended: its last words and its status are still to come
     if first:
         first()
-    if proxy and not container.config.terminal:
-        signals.forward(os.pidfd_open(container.record.first_process()["pid"]))
     with relay.RawMode(0 if client.types else -1):
         status = client.run()
     if status is None:
