@@ -31,7 +31,7 @@ USEFUL := python3-prctl nftables
 TESTED := busybox-static gcc libc6-dev strace hyperfine runc crun podman criu tmux iproute2 chromium \
 	containerd containernetworking-plugins docker.io docker-cli|docker.io buildah slurmctld \
 	slurmd slurm-client munge systemd dbus uidmap umoci zstd skopeo docker-registry apache2-utils openssl passt slirp4netns \
-	util-linux-extra debian-archive-keyring e2fsprogs
+	util-linux-extra debian-archive-keyring zsh fish e2fsprogs
 PYTHON := .venv/bin/python
 PUBLISH := $(PYTHON) -m tutorials.publish
 MINIRUN := .venv/bin/minirun

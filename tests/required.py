@@ -30,7 +30,7 @@ PACKAGE_OF = {
     "runc": "runc", "skopeo": "skopeo", "slurmctld": "slurmctld", "slurmd": "slurmd",
     "srun": "slurm-client", "strace": "strace", "systemd": "systemd", "systemd-cat": "systemd",
     "tmux": "tmux",
-    "umoci": "umoci", "zstd": "zstd",
+    "umoci": "umoci", "zstd": "zstd", "zsh": "zsh", "fish": "fish",
 }  # fmt: skip
 """Program → Debian's package. A test of `make test`'s list sees that it installs them all."""
 

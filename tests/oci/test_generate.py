@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from conftest import Program
+from minirun.cli.docker import properties
 from minirun.core.errors import UsageError
 from minirun.core.keeping.choices import Choices
 from minirun.oci import run_config, validate
 from minirun.oci.run_config import RunOptions
 from required import installed
 
+MEMORY = (("linux.resources.memory.limit", 1 << 30),)
+CPUS = ("linux.resources.cpu", {"period": 100_000, "quota": 150_000})
 GPUS = ("NVIDIA_VISIBLE_DEVICES=0,1", "NVIDIA_DRIVER_CAPABILITIES=compute,utility")
 
 
@@ -67,12 +70,16 @@ def test_the_mounts_are_dockers() -> None:
 
 
 VARIANTS: list[dict[str, Any]] = [
-    {}, {"terminal": True}, {"gpu_env": GPUS}, {"memory": 1 << 30},
-    {"cpus": 0.5, "pids_limit": 10, "readonly": True}, {"cap_add": ("ALL",), "cap_drop": ("KILL",)},
+    {}, {"terminal": True}, {"gpu_env": GPUS}, {"properties": MEMORY},
+    {"properties": (("linux.resources.cpu", {"period": 100_000, "quota": 50_000}),),
+     "pids_limit": 10, "readonly": True}, {"cap_add": ("ALL",), "cap_drop": ("KILL",)},
     {"mounts": (("/etc", "/mnt", ("ro",)),)}, {"host_network": True},
     {"uid_maps": ((0, 100000, 65536),)}, {"annotations": (("k", "v"),)}, {"user": (5, 6, (7, 8))},
-    {"devices": ({"type": "c", "path": "/dev/fuse", "major": 10, "minor": 229, "fileMode": 0o666,
-                  "uid": 0, "gid": 0, "access": "rw"},)},
+    {"properties": (("linux", {
+        "devices": [{"type": "c", "path": "/dev/fuse", "major": 10, "minor": 229, "fileMode": 0o666,
+                     "uid": 0, "gid": 0}],
+        "resources": {"devices": [{"allow": True, "type": "c", "major": 10, "minor": 229}]},
+    }),)},
 ]  # fmt: skip
 
 
@@ -118,8 +125,8 @@ def test_a_terminal_and_a_host_name() -> None:
 
 
 def test_limits() -> None:
-    resources = config(memory=1 << 29, cpus=1.5, pids_limit=7)["linux"]["resources"]
-    assert resources["memory"] == {"limit": 1 << 29}
+    resources = config(properties=(*MEMORY, CPUS), pids_limit=7)["linux"]["resources"]
+    assert resources["memory"] == {"limit": 1 << 30}
     assert resources["cpu"] == {"period": 100_000, "quota": 150_000}
     assert resources["pids"] == {"limit": 7}
     assert config()["linux"]["resources"].keys() == {"devices"}
@@ -171,13 +178,10 @@ def test_the_hosts_network() -> None:
 
 
 def test_a_device_is_a_node_and_a_rule() -> None:
-    row = {
-        "type": "c", "path": "/dev/fuse", "major": 10, "minor": 229, "fileMode": 0o666, "uid": 0,
-        "gid": 0, "access": "rw",
-    }  # fmt: skip
-    linux = config(devices=(row,))["linux"]
-    assert [node["path"] for node in linux["devices"]] == ["/dev/fuse"]
-    rule = {"allow": True, "type": "c", "major": 10, "minor": 229, "access": "rw"}
+    made = properties.devices("--device", ["/dev/zero:/dev/x:rw"])
+    linux = config(properties=(("linux", made),))["linux"]
+    assert [node["path"] for node in linux["devices"]] == ["/dev/x"]
+    rule = {"allow": True, "type": "c", "major": 1, "minor": 5, "access": "rw"}
     assert linux["resources"]["devices"][-1] == rule
 
 
@@ -224,7 +228,9 @@ def test_spec_without_an_image_writes_a_template(minirun: Program, tmp_path: Pat
     assert "exists. Remove it first" in done.stderr
 
 
-@pytest.mark.parametrize("options", [{}, {"memory": 1 << 28, "pids_limit": 50, "readonly": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"properties": MEMORY, "pids_limit": 50, "readonly": True}]
+)
 def test_runc_runs_it(tmp_path: Path, layer: Path, options: dict[str, Any]) -> None:
     installed("runc")
     command = ("sh", "-c", "echo $HOSTNAME; hostname; id -u; ls /dev | grep null; exit 7")

@@ -79,7 +79,7 @@ COMMANDS = (
     ("gpu", "why", "--json", NAME), ("exec", NAME, *EVIL), ("exec", NAME, f"/{ALL}"),
     ("exec", "-w", f"/{ALL}", NAME, "true"), ("exec", "-u", ALL, NAME, "true"), ("state", ALL),
     ("explain", ALL), ("run", ALL), ("run", "busybox", ALL), ("run", "busybox", f"/bin/{ALL}"),
-    ("run", "-v", f"/{ALL}:/x", "busybox"), (ALL,), ("run", f"--{ALL}"), ("diff", ALL),
+    ("run", "--mount", f"type=bind,src=/{ALL},dst=/x", "busybox"), (ALL,), ("run", f"--{ALL}"), ("diff", ALL),
     ("delete", NAME), ("kill", NAME, ALL), ("logs", ALL), ("images", ALL), ("images", "rm", ALL),
     ("events", "--stats", NAME), ("gc",), ("run", "--gpus", ALL, "busybox"),
     ("nvidia-container-cli", "configure", f"--require={ALL}", "/"), ("replay", ALL),

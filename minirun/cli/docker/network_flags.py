@@ -225,7 +225,7 @@ def _option(text: str) -> str:
 
 def _of_container(run: RunOptions, name: str, settings: Settings) -> RunOptions:
     """Return the options with the network namespace, and the names, of another container."""
-    other = joined.running(name, settings, "network")
+    other = joined.running(f"container:{name}", settings, "network")
     own = f"{other.directory}/{places.NETWORK_FILES}"
     shared = tuple(
         (f"{own}/{file}", f"/etc/{file}", ())
