@@ -8,8 +8,7 @@ finds to health.json in the container's directory, in docker's words:
 What is kept of the check (ContainerRecord.health) has docker's names too, with times in
 nanoseconds: moby's image specification v1.3, Healthcheck. A container is starting until its first
 check that ends with 0, then healthy; after so many failures in a row (Retries) it is unhealthy.
-Failures within StartPeriod do not count. Whoever restarts unhealthy containers, it is not docker,
-and it is not minirun.
+Failures within StartPeriod do not count. An unhealthy container goes on, as with docker.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def watch(container: Container) -> None:
         os.waitpid(pid, 0)
         return
     try:
-        if not os.fork():  # no child of the supervisor: nobody has to wait for it
+        if not os.fork():  # no child of the supervisor, which would have to wait for it
             _be_watcher(container)
     finally:
         os._exit(0)

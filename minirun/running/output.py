@@ -167,7 +167,7 @@ class Streams:
         try:
             return attached.Attached(self.directory, self.input, self.master)
         except OSError as error:
-            warn(from_os(error, "nobody can attach to the container").line())
+            warn(from_os(error, "no command can attach to the container").line())
             return None
 
     def _open_log(self) -> OutputLog | None:

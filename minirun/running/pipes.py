@@ -126,7 +126,7 @@ class Flow:
 def copy(flows: list[Flow], pidfd: int, attached: Attached | None = None) -> None:
     """Let everything flow until the process of `pidfd` has ended and its output is passed on.
 
-    Where somebody is attached who does not read, the output waits.
+    If a command that is attached does not read, the output waits.
     """
     while True:
         poll = select.poll()

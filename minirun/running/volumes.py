@@ -1,6 +1,6 @@
 """Volumes: directories that outlive containers, for docker's `volume` and `run -v NAME:/path`.
 
-    STORE/volumes/               0700; whoever makes or removes a volume locks it
+    STORE/volumes/               0700; locked by a command that makes or removes a volume
         NAME/volume.json         what it is: name, time, labels, options
         NAME/_data/              what a container sees
         .new.NAME, .gone.NAME    one in the making, and one that is being removed

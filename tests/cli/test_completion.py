@@ -72,10 +72,6 @@ def test_the_script_of_each_shell_is_one(minirun: Program, shell: str) -> None:
     done = minirun("completion", shell)
     assert (done.returncode, done.stderr) == (0, "")
     assert all(f'"{name}"' in done.stdout or f"'{name}'" in done.stdout for name in COMMANDS)
-    checked = subprocess.run(
-        [installed(shell) if shell != "bash" else shell, "-n"],
-        input=done.stdout,
-        capture_output=True,
-        text=True,
-    )
+    program = shell if shell == "bash" else installed(shell)
+    checked = subprocess.run([program, "-n"], input=done.stdout, capture_output=True, text=True)
     assert (checked.returncode, checked.stderr) == (0, "")

@@ -143,7 +143,7 @@ def test_the_supervisor_is_killed(minirun: Program) -> None:
     family = Family(kept["supervisor"]["pid"])
     os.kill(kept["supervisor"]["pid"], signal.SIGKILL)
     time.sleep(1)
-    assert count(minirun, NAME) == 1, "nobody starts a second one"
+    assert count(minirun, NAME) == 1, "no second one is started"
     assert Path(f"/proc/{kept['init']['pid']}").exists()
     assert minirun("gc").stdout == f"stopped {NAME}: its supervisor died\n"
     wait_until(lambda: not family.alive(), 5)

@@ -1,4 +1,4 @@
-"""`minirun container prune`, `image prune`, `system prune`: what nobody needs, after a question.
+"""`minirun container prune`, `image prune`, `system prune`: what is not needed, after a question.
 
 Containers go that have ended: those of `run IMAGE` below this state root. One that an engine has
 made is the engine's to remove; one whose maker was killed is `minirun gc`'s.
@@ -43,7 +43,7 @@ class ContainerPrune(Flags):
 
 
 class SystemPrune(Flags):
-    """Remove containers that have ended, networks and files of images that nobody needs."""
+    """Remove containers that have ended, networks and files of images that are not needed."""
 
     command = "system prune"
     all: bool = flag("-a")
@@ -53,7 +53,7 @@ class SystemPrune(Flags):
 
 
 class ImagePrune(Flags):
-    """Remove layers and archives that nobody needs; with --all images too."""
+    """Remove layers and archives that are not needed; with --all images too."""
 
     command = "image prune"
     all: bool = flag("-a")
@@ -72,7 +72,7 @@ def main_of_containers(args: list[str], settings: Settings) -> int:
 
 
 def main_of_system(args: list[str], settings: Settings) -> int:
-    """Remove what nobody needs: containers, networks, layers and archives of images."""
+    """Remove what is not needed: containers, networks, layers and archives of images."""
     flags = SystemPrune(args)
     flags.none()
     wanted = _wanted(flags.filter)
@@ -96,7 +96,7 @@ def main_of_system(args: list[str], settings: Settings) -> int:
 
 
 def main_of_images(args: list[str], settings: Settings) -> int:
-    """Remove layers and archives of images that nobody needs; with --all images too."""
+    """Remove layers and archives of images that are not needed; with --all images too."""
     flags = ImagePrune(args)
     flags.none()
     _ask(flags.force, _UNUSED if flags.all else _UNUSED[1:])
