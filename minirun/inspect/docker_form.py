@@ -148,7 +148,7 @@ def _graph_driver(container: Container) -> Fields:
 
 
 def _defaults() -> set[str]:
-    """Return where every container has mounts that nobody has asked for."""
+    """Return where every container has mounts without being asked."""
     return {row["destination"] for row in run_config.example()["mounts"]}
 
 

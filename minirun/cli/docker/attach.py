@@ -84,7 +84,7 @@ def attach(
 def _connect(container: Container) -> _socket.socket:
     """Return a socket to the container's supervisor. Raises StateError, OSError."""
     status = container.record.status
-    if status in (state.STOPPED, state.PAUSED):
+    if status not in (state.RUNNING, state.CREATED):
         text = f"you cannot attach to a {status} container"
         way = "resume" if status == state.PAUSED else "start"
         raise StateError(text, f"minirun {way} {container.id}, first", 1)

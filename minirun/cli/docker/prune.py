@@ -158,7 +158,7 @@ def _containers(settings: Settings, wanted: dict[str, list[str]]) -> tuple[int, 
 
 
 def _has_ended(record: ContainerRecord) -> bool:
-    """Return True for a container of `run IMAGE` that has ended, and that nobody starts again."""
+    """Return True for a container of `run IMAGE` that has ended, and is not to start again."""
     whole = record.managed and record.complete and not record.origin
     return whole and record.status == state.STOPPED and not state.is_alive(record.supervisor)
 

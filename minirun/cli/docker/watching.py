@@ -100,7 +100,7 @@ def _wait(place: Settings, container_id: str) -> int:
             text = f"the exit status of {container_id} is not known: no supervisor saw its end"
             raise StateError(text, "a container of `run IMAGE` has one", status=1)
         _until_it_ends(record)
-        # once nobody looks after it, one more look shows what was done last
+        # once its supervisor has gone, one more look shows what was done last
         alone = record.status == state.STOPPED and not state.is_alive(record.supervisor)
         try:
             record = state.load(place.root, container_id)
