@@ -1,0 +1,340 @@
+"""Level 4: config.json and hooks. What a container is, is written down; others take part in it.
+
+    sudo python3 04_hooks.py run "$(minirun level image busybox)" sh
+    sudo python3 04_hooks.py run --bundle DIRECTORY
+
+A bundle is a directory with a config.json (runtime-spec, config.md) and a root filesystem. For
+`run ROOTFS` this program writes one, as an engine does. Its prestart hooks are programs of the
+host: they are run while init waits, and read on standard input which process that is.
+"""
+
+import argparse
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import prctl
+
+import linux
+
+STATE = Path("/run/ladder")  # not in /tmp, which may itself be an overlay: no upperdir lies in one
+NAMESPACES = {
+    "mount": linux.CLONE_NEWNS, "pid": linux.CLONE_NEWPID, "uts": linux.CLONE_NEWUTS,
+    "ipc": linux.CLONE_NEWIPC, "network": linux.CLONE_NEWNET, "cgroup": linux.CLONE_NEWCGROUP,
+}  # fmt: skip
+MOUNTS = (
+    ("/proc", "proc", ["nosuid", "nodev", "noexec"]),
+    ("/dev", "tmpfs", ["nosuid", "mode=755"]),
+    ("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]),
+    ("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777"]),
+    ("/sys", "sysfs", ["nosuid", "nodev", "noexec", "ro"]),
+)
+DEVICES = {
+    "null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9),
+    "tty": (5, 0),
+}  # fmt: skip
+LINKS = {
+    "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx",
+}  # fmt: skip
+
+
+class Failed(Exception):
+    """What went wrong, in one line, and the exit status that it gives."""
+
+    def __init__(self, text, status=1):
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass
+class Container:
+    """What is known of a container. `layers` is empty if the bundle has the root filesystem."""
+
+    directory: Path
+    bundle: Path
+    config: dict
+    layers: str = ""
+
+    @property
+    def root(self):
+        """Where its root filesystem is, in its mount namespace, until init changes its root."""
+        return self.directory / "rootfs"
+
+
+class Channel:
+    """One side's two ends: lines of the peer come in at one, lines to it go out at the other."""
+
+    def __init__(self, read_fd, write_fd, peer):
+        self.incoming, self.outgoing, self.peer = open(read_fd), write_fd, peer
+
+    def say(self, line):
+        """Send one line. Raises Failed if the peer has died."""
+        try:
+            os.write(self.outgoing, f"{line}\n".encode())
+        except BrokenPipeError:
+            raise Failed(f"{self.peer} has died") from None
+
+    def expect(self, line):
+        """Wait for this line; for "", until the peer's end is closed. Raises the error it sent."""
+        heard = self.incoming.readline().strip()
+        if heard.startswith("error "):
+            _, status, text = heard.split(" ", 2)
+            raise Failed(text, int(status))
+        if heard != line:
+            raise Failed(f"{self.peer} said {heard!r}" if heard else f"{self.peer} has died")
+
+    def fail(self, error):
+        """Send an error as the last line. Return its exit status. The peer may have died of it."""
+        status = getattr(error, "status", 1)
+        try:
+            self.say(f"error {status} {error}".replace("\n", " "))
+        except Failed:
+            print(error, file=sys.stderr)
+        return status
+
+    def close(self):
+        """Close both ends. The peer reads the end of the file once no process has them open."""
+        self.incoming.close()
+        os.close(self.outgoing)
+
+
+def make_channels(directory):
+    """Make the FIFOs. Return the runtime's Channel and init's.
+
+    All four ends are opened before clone: open(2) of one end alone waits for the other end, and
+    two processes that open them in different orders wait for ever.
+    """
+    ends = []
+    for name in ("from-init", "to-init"):
+        os.mkfifo(directory / name, 0o600)
+        read_fd = os.open(directory / name, os.O_RDONLY | os.O_NONBLOCK)
+        ends += [read_fd, os.open(directory / name, os.O_WRONLY)]
+        os.set_blocking(read_fd, True)
+    return Channel(ends[0], ends[3], "init"), Channel(ends[2], ends[1], "the runtime")
+
+
+def new_config(args):
+    """Return a config.json for `run ROOTFS COMMAND`."""
+    return {
+        "ociVersion": "1.0.2",
+        "root": {"path": "rootfs"},
+        "hostname": args.hostname,
+        "process": {
+            "args": args.command,
+            "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/"],
+            "cwd": "/",
+        },
+        "mounts": [
+            {"destination": where, "type": kind, "source": kind, "options": options}
+            for where, kind, options in MOUNTS
+        ],
+        "linux": {"namespaces": [{"type": kind} for kind in ("mount", "pid", "uts", "ipc")]},
+    }
+
+
+def isolate_mounts():
+    """Keep what is mounted here from appearing on the host: mount_namespaces(7), propagation."""
+    linux.mount("", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
+
+
+def mount_root(container):
+    """Mount the bundle's root filesystem, or an overlay of the layers and an empty directory."""
+    if not container.layers:
+        source = container.bundle / container.config["root"]["path"]
+        linux.mount(source, container.root, flags=linux.MS_BIND | linux.MS_REC)
+        return
+    # too simple: no `:` and no `,` may be in a path. minirun: core/rootfs/build.py
+    lower = ":".join(str(Path(each).resolve(strict=True)) for each in container.layers.split(":"))
+    upper, work = container.directory / "upper", container.directory / "work"
+    upper.mkdir(0o755)
+    work.mkdir(0o755)
+    data = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    linux.mount("overlay", container.root, "overlay", 0, data)
+
+
+def mount_all(container):
+    """Mount what config.json lists, in its order: /dev before /dev/pts."""
+    for entry in container.config["mounts"]:
+        # too simple: a link in the image may lead out of it. minirun: core/rootfs/inroot.py
+        target = container.root / entry["destination"].lstrip("/")
+        source, kind = entry.get("source", ""), entry.get("type", "")
+        flags, data = linux.mount_options(entry.get("options", []))
+        if kind == "cgroup":
+            continue  # too simple: the container sees no cgroup. minirun: cgroups/below.py
+        if flags & linux.MS_BIND:
+            source = container.bundle / source
+        if flags & linux.MS_BIND and not source.is_dir():
+            target.parent.mkdir(0o755, parents=True, exist_ok=True)
+            target.touch()
+        else:
+            target.mkdir(0o755, parents=True, exist_ok=True)
+        linux.mount(source, target, kind, flags, data)
+        if flags & linux.MS_BIND:  # the first call has ignored the other flags
+            linux.mount("", target, flags=flags | linux.MS_REMOUNT)
+
+
+def make_devices(root):
+    """Make the nodes and links in /dev that each program expects."""
+    for name, (major, minor) in DEVICES.items():
+        os.mknod(root / "dev" / name, stat.S_IFCHR | 0o666, os.makedev(major, minor))
+    for name, target in LINKS.items():
+        (root / "dev" / name).symlink_to(target)
+
+
+def change_root(root):
+    """Make `root` the root of this mount namespace, and unmount the host's.
+
+    After chroot(2) the host's root would still be there, for a process that knows its way out.
+    pivot_root(".", ".") lays the old root upon the new one: pivot_root(2), NOTES.
+    """
+    os.chdir(root)
+    linux.pivot_root(".", ".")
+    linux.umount(".", linux.MNT_DETACH)
+    os.chdir("/")
+
+
+def environment(process):
+    """Return the variables of config.json's `process`, or of a hook, as a dict."""
+    return dict(each.split("=", 1) for each in process.get("env", []))
+
+
+def execute(process):
+    """Become the command that config.json's `process` describes.
+
+    Raises Failed: 127 if there is no such program, 126 if it cannot be executed, as a shell has it.
+    """
+    os.umask(0o022)
+    os.chdir(process["cwd"])
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and exec(2) keeps that
+    command = process["args"]
+    try:
+        os.execvpe(command[0], command, environment(process))
+    except FileNotFoundError:
+        raise Failed(f"{command[0]}: not found", 127) from None
+    except OSError as error:
+        raise Failed(f"{command[0]}: {error.strerror}", 126) from None
+
+
+def run_hooks(container, pid, kind):
+    """Run the hooks of one kind. Raises Failed if one fails: then there is no container."""
+    state = {"ociVersion": "1.0.2", "id": container.directory.name, "status": "creating",
+             "pid": pid, "bundle": str(container.bundle)}  # fmt: skip
+    for hook in container.config.get("hooks", {}).get(kind, []):
+        try:
+            done = subprocess.run(
+                hook.get("args") or [hook["path"]], executable=hook["path"],
+                input=json.dumps(state), capture_output=True, text=True,
+                timeout=hook.get("timeout"), env=environment(hook),
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Failed(f"{kind} hook: {error}") from None
+        if done.returncode:
+            said = done.stderr.strip()
+            raise Failed(f"{kind} hook {hook['path']}: exit status {done.returncode}: {said}")
+
+
+def exit_status(wait_status):
+    """Return the exit status that wait(2) reports; 128 and the signal if a signal ended it."""
+    code = os.waitstatus_to_exitcode(wait_status)  # of a signal: its number, negative
+    return code if code >= 0 else 128 - code
+
+
+def init(container, runtime):
+    """Be the first process of the new namespaces. Return the exit status if that fails.
+
+    The error goes to the runtime, as one line.
+    """
+    prctl.set_pdeathsig(signal.SIGKILL)  # no command outlives its runtime
+    os.umask(0)  # what is made here gets the mode that is written here
+    try:
+        isolate_mounts()
+        mount_root(container)
+        mount_all(container)
+        make_devices(container.root)
+        if "hostname" in container.config:
+            socket.sethostname(container.config["hostname"])
+        runtime.say("run-hooks")
+        runtime.expect("hooks-done")
+        change_root(container.root)
+        execute(container.config["process"])
+    except (OSError, Failed) as error:
+        return runtime.fail(error)
+
+
+def launch(container):
+    """Clone init, and let it go on to its command. Return its pid. Raises Failed, OSError."""
+    channel, init_channel = make_channels(container.directory)
+    pid = linux.clone(sum(NAMESPACES[e["type"]] for e in container.config["linux"]["namespaces"]))
+    if pid == 0:
+        channel.close()
+        os._exit(init(container, init_channel))  # the child must never return from here
+    init_channel.close()
+    try:
+        channel.expect("run-hooks")
+        run_hooks(container, pid, "prestart")
+        run_hooks(container, pid, "createRuntime")
+        channel.say("hooks-done")
+        channel.expect("")  # exec has closed init's end
+    except BaseException:  # whatever it is: init would wait for ever
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+    return pid
+
+
+def load(args):
+    """Return the container that the command line asks for: a bundle's, or a new one of layers."""
+    directory = STATE / secrets.token_hex(6)
+    bundle = Path(args.bundle).resolve() if args.bundle else directory
+    config = json.loads((bundle / "config.json").read_text()) if args.bundle else new_config(args)
+    (directory / "rootfs").mkdir(0o755, parents=True)
+    if not args.bundle:
+        (bundle / "config.json").write_text(json.dumps(config, indent=1))
+    return Container(directory, bundle, config, args.rootfs)
+
+
+def remove(container):
+    """Remove what is left of a container that has ended."""
+    shutil.rmtree(container.directory)
+
+
+def run(args):
+    """Run a container to its end. Return its command's exit status. Raises Failed, OSError."""
+    container = load(args)
+    try:
+        _, wait_status = os.waitpid(launch(container), 0)
+        return exit_status(wait_status)
+    finally:
+        remove(container)
+
+
+def main():
+    """Read the command line, and do what it says."""
+    parser = argparse.ArgumentParser(description="level 4: config.json and hooks")
+    commands = parser.add_subparsers(required=True)
+    run_parser = commands.add_parser("run", help="run a command")
+    run_parser.add_argument("--bundle")
+    run_parser.add_argument("--hostname", default="level4")
+    run_parser.add_argument("rootfs", nargs="?")
+    run_parser.add_argument("command", nargs=argparse.REMAINDER)
+    run_parser.set_defaults(call=run)
+    args = parser.parse_args()
+    if not args.command and not args.bundle:
+        run_parser.error("a command is missing")
+    try:
+        sys.exit(args.call(args))
+    except (OSError, Failed) as error:
+        print(f"level 4: {error}", file=sys.stderr)
+        sys.exit(getattr(error, "status", 1))
+
+
+if __name__ == "__main__":
+    main()
