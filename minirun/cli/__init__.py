@@ -64,6 +64,7 @@ MODULES = {
     "minirun.cli.look.explain": "explain",
     "minirun.cli.look.gpu": "gpu",
     "minirun.cli.look.lab": "lab",
+    "minirun.cli.look.level": "level",
     "minirun.cli.look.observe": "observe",
     "minirun.cli.docker.gc": "gc",
     "minirun.cli.look.doctor": "doctor",

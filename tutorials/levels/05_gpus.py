@@ -208,7 +208,7 @@ def hook(_):
     for folder in gpus:
         shutil.copytree(folder, root / "proc" / folder.relative_to(DRIVER / "proc"))
     shutil.copy(DRIVER / "proc/driver/nvidia/version", root / "proc/driver/nvidia")
-    # too simple: ldconfig reads files of the image as root. minirun: gpu/ldconfig.py
+    # too simple: ldconfig reads files of the image as root. minirun: gpu/nvidia/cli/ldconfig.py
     subprocess.run(["/sbin/ldconfig", "-r", root], check=True)
 
 

@@ -8,4 +8,5 @@ observe     observe
 teach       teach oracle
 doctor      doctor
 lab         lab
+level       level
 """

@@ -1,0 +1,69 @@
+"""What must hold of a learner's program, level by level. Each check starts it, and asks the kernel.
+
+A check is a function of a Program that raises NotYet with the key of a finding (levels.toml). Those
+of a level are in the order in which they can be made to hold; the first that does not is reported.
+
+    process      0, and what holds on every level        gpus         5
+    namespaces   1                                       limits       6
+    root         2                                       privileges   7
+    handshake    3                                       network      8
+    hooks        4                                       runtime      9
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from minirun.teach.levels.checks import (
+    gpus,
+    handshake,
+    hooks,
+    limits,
+    namespaces,
+    network,
+    privileges,
+    process,
+    root,
+    runtime,
+)
+from minirun.teach.levels.tried import NotYet, Program
+
+Check = Callable[[Program], None]
+_EACH: tuple[Check, ...] = (process.it_runs, process.exit_statuses)
+_ROOT: tuple[Check, ...] = (root.layers_in_order, root.root_of_the_namespace)
+_GPUS: tuple[Check, ...] = (
+    gpus.gpus_are_seen, gpus.libraries_are_there, gpus.rules_hold, gpus.no_gpu_uninvited,
+)  # fmt: skip
+CHECKS: tuple[tuple[Check, ...], ...] = (
+    (*_EACH, process.it_waits, process.killed, process.signals, process.in_path),
+    (*_EACH, namespaces.new_namespaces, namespaces.own_proc, namespaces.mounts_stay_inside,
+     namespaces.own_hostname, process.killed),
+    (*_EACH, *_ROOT, root.writes_stay_apart, root.devices_are_there, namespaces.own_proc,
+     namespaces.mounts_stay_inside, root.nothing_is_left),
+    (*_EACH, *_ROOT, handshake.errors_are_one_line, handshake.init_dies, handshake.runtime_dies,
+     handshake.no_descriptor_leaks, root.nothing_is_left),
+    (*_EACH, *_ROOT, hooks.config_holds, hooks.binds_are_made, hooks.hooks_take_part,
+     hooks.hooks_can_fail, handshake.init_dies, root.nothing_is_left),
+    (*_EACH, *_GPUS, hooks.hooks_take_part, limits.cgroups_are_removed, root.nothing_is_left),
+    (*_EACH, *_GPUS, limits.limits_are_written, limits.fork_is_refused, limits.oom_is_said,
+     limits.cgroups_are_removed),
+    (*_EACH, privileges.capabilities_are_few, privileges.privileges_stay_away,
+     privileges.user_is_taken, privileges.paths_are_hidden, privileges.profile_is_followed,
+     gpus.gpus_are_seen),
+    (*_EACH, network.network_is_there, network.packets_are_translated, network.port_leads_in,
+     network.containers_differ, network.links_are_removed, privileges.capabilities_are_few),
+    (runtime.runtime_runs, runtime.created_waits, runtime.it_is_killed_and_deleted,
+     runtime.force_ends_it, runtime.terminal_is_sent, hooks.hooks_take_part, hooks.hooks_can_fail,
+     runtime.gpus_without_an_engine, gpus.rules_hold, privileges.profile_is_followed),
+)  # fmt: skip
+"""The checks of each level, by its number."""
+
+
+def first_finding(program: Program) -> dict[str, str]:
+    """Return the first thing that does not hold, {"key": …, "detail": …}; empty if all holds."""
+    for check in CHECKS[program.number]:
+        try:
+            check(program)
+        except NotYet as finding:
+            return {"key": finding.key, "detail": finding.detail, "check": check.__name__}
+    return {}

@@ -1,0 +1,47 @@
+"""Level 1: the command is alone in namespaces of its own."""
+
+from __future__ import annotations
+
+import socket
+
+from minirun.teach.levels import facts, tried
+from minirun.teach.levels.tried import NotYet, Program
+
+
+def new_namespaces(program: Program) -> None:
+    """The command is in namespaces of its own."""
+    with program.running("sleep", tried.SLEEP) as (_, pid):
+        same = [kind for kind in ("mnt", "pid", "uts", "ipc")
+                if tried.namespace(pid, kind) == tried.namespace("self", kind)]  # fmt: skip
+        if same:
+            raise NotYet("same-namespace", same[0])
+        if tried.status_field(pid, "NSpid").split()[-1] != "1":
+            raise NotYet("not-pid-1", tried.status_field(pid, "NSpid"))
+
+
+def own_proc(program: Program) -> None:
+    """Its /proc shows its own processes."""
+    done = program.run("/bin/sh", "-c", "readlink /proc/self; echo /proc/[0-9]*")
+    lines = done.out.splitlines()
+    if not lines or not lines[0].isdigit() or len(lines[-1].split()) > 4:
+        raise NotYet("foreign-proc", done.out.strip() or done.said)
+
+
+def mounts_stay_inside(program: Program) -> None:
+    """What it mounts is not seen outside, neither while it runs nor afterwards."""
+    before = facts.mount_points()
+    with program.running("sleep", tried.SLEEP):
+        during = facts.mount_points()
+    if new := sorted((during | facts.mount_points()) - before):
+        raise NotYet("mounts-spread", new[0])
+
+
+def own_hostname(program: Program) -> None:
+    """The host name is the one that was asked for, and the host's is as before."""
+    before = socket.gethostname()
+    done = program.run("hostname", flags=("--hostname", "ladder-box"))
+    if socket.gethostname() != before:
+        socket.sethostname(before)
+        raise NotYet("hosts-name-changed")
+    if done.out.strip() != "ladder-box":
+        raise NotYet("hostname", done.out.strip() or done.said)

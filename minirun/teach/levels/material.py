@@ -1,0 +1,105 @@
+"""What a learner's program is given: layers of an image, a bundle, a simulated driver.
+
+The image is busybox: one static program. In a check two layers that have a file of the same name
+lie upon it, so that their order can be seen.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from minirun.core.keeping.settings import Settings
+from minirun.core.kernel import mounts
+from minirun.gpu import simulated
+from minirun.image import workshop
+from minirun.image.store import Image
+
+IMAGE = "busybox"
+HOME = Path("/run/level")
+"""Where a check makes all that it gives to a program; in the sandbox."""
+WHICH, TOP, BELOW = "which", "the layer on top\n", "the layer below\n"
+_LDCONFIG = "/sbin/ldconfig"
+
+
+def image(name: str, settings: Settings) -> Image:
+    """Return an image of the store; it is pulled or made if it is not there. Raises ImageError."""
+    found: Image = workshop.call("find")(name, settings)
+    return found
+
+
+def lowerdir(found: Image) -> str:
+    """Return an image's layers as overlay's lowerdir has them: the topmost first."""
+    return ":".join(reversed(found.layers))
+
+
+def driver(settings: Settings) -> Path:
+    """Return the root directory of a simulated driver: files as on a host that has one.
+
+    As on a host, ld.so.cache knows its libraries, and /proc/devices its major numbers. Raises
+    MinirunError, OSError.
+    """
+    nodes = simulated.inventory(settings.store).nodes
+    root = Path(simulated.driver_root(settings.store))
+    devices = root / "proc/devices"
+    if not devices.exists():
+        majors = {Path(node.path).name: node.major for node in nodes}
+        rows = [("nvidia", majors["nvidiactl"]), ("nvidia-uvm", majors["nvidia-uvm"])]
+        lines = [f"{major:3} {name}\n" for name, major in rows]
+        devices.write_text("Character devices:\n" + "".join(lines))
+    if not (root / "etc/ld.so.cache").exists():
+        subprocess.run([_LDCONFIG, "-r", root], check=True, capture_output=True)
+    return root
+
+
+def layers(lower: str) -> str:
+    """Make two layers upon those of `lower`. Return all as overlay's lowerdir has them."""
+    for name, text in (("top", TOP), ("below", BELOW)):
+        (HOME / name).mkdir(parents=True)
+        (HOME / name).chmod(0o755)
+        (HOME / name / WHICH).write_text(text)
+    return f"{HOME}/top:{HOME}/below:{lower}"
+
+
+def bundle(name: str, lower: str, document: dict[str, Any]) -> Path:
+    """Make a bundle, whose root filesystem takes what is written. Return its directory.
+
+    One that is there gets the new config.json.
+    """
+    directory = HOME / "bundles" / name
+    if not directory.exists():
+        for folder in ("rootfs", "upper", "work"):
+            (directory / folder).mkdir(parents=True)
+            (directory / folder).chmod(0o755)
+        data = f"lowerdir={lower},upperdir={directory}/upper,workdir={directory}/work"
+        mounts.mount("overlay", str(directory / "rootfs"), "overlay", 0, data)
+    (directory / "config.json").write_text(json.dumps(document, indent=1))
+    return directory
+
+
+def config(**process: Any) -> dict[str, Any]:
+    """Return a config.json as an engine writes it, small."""
+    env = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "FROM_CONFIG=yes"]
+    return {
+        "ociVersion": "1.0.2",
+        "root": {"path": "rootfs"},
+        "hostname": "from-config",
+        "process": {"cwd": "/tmp", "env": env, "user": {"uid": 0, "gid": 0}, **process},
+        "mounts": [
+            _mount("/proc", "proc", "nosuid", "noexec", "nodev"),
+            _mount("/dev", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k"),
+            _mount("/dev/pts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666",
+                   "mode=0620"),
+            _mount("/sys", "sysfs", "nosuid", "noexec", "nodev", "ro"),
+            _mount("/made-by-config", "tmpfs", "nosuid", "nodev", "size=1m"),
+        ],
+        "linux": {
+            "namespaces": [{"type": kind} for kind in ("mount", "pid", "uts", "ipc")],
+        },
+    }  # fmt: skip
+
+
+def _mount(destination: str, kind: str, *options: str) -> dict[str, Any]:
+    return {"destination": destination, "type": kind, "source": kind, "options": list(options)}

@@ -1,0 +1,225 @@
+"""A learner's program: how it is called, and what became of it.
+
+The words of each level are those of tutorials/levels, so the ladder can be climbed in any language:
+
+    0, 1   run [FLAGS] COMMAND …
+    2, 3   run [FLAGS] LOWERDIR COMMAND …
+    4 …    the same, and run --bundle DIR
+    9      run, create, start, state, kill, delete, with --root before them
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from minirun.teach.levels import material
+
+Answer = TypeVar("Answer")
+SECONDS = 8.0
+"""What no single start may take."""
+SLEEP = "1234.5"
+"""Seconds that the command of a check sleeps: by them it is found."""
+_ANSWER_SECONDS = 3.0
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_NOT_WRITTEN = "NotImplementedError: level "
+
+
+class NotYet(Exception):
+    """The first thing that does not hold: the key of a finding, and what was seen."""
+
+    def __init__(self, key: str, detail: str = "") -> None:
+        super().__init__(key)
+        self.key, self.detail = key, detail
+
+
+class Done:
+    """A program that has ended."""
+
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status, self.out, self.err = status, out, err
+        """The exit status; 128 and the signal if one ended the program itself."""
+
+    @property
+    def said(self) -> str:
+        """Return its last words, for the learner."""
+        lines = self.err.strip().splitlines()
+        return lines[-1] if lines else f"exit status {self.status}"
+
+
+class Program:
+    """The learner's program, which is started again and again."""
+
+    def __init__(self, command: list[str], number: int, lower: str, env: dict[str, str]) -> None:
+        self.command, self.number, self.lower = command, number, lower
+        self.env = {"PATH": _PATH, "LC_ALL": "C.UTF-8", "TERM": "dumb", **env}
+
+    def words(self, *command: str, flags: tuple[str, ...] = ()) -> list[str]:
+        """Return the command line that runs `command`."""
+        root = [self.lower] if 2 <= self.number <= 8 else []
+        return [*self.command, "run", *flags, *root, *command]
+
+    def run(self, *command: str, flags: tuple[str, ...] = (), text: str = "") -> Done:
+        """Run a command to its end. Raises NotYet if it hangs, or if a part is not written yet."""
+        return self.call(self.words(*command, flags=flags), text)
+
+    def call(self, words: list[str], text: str = "") -> Done:
+        """Run a command line to its end. Raises NotYet."""
+        return self.start(words, text).wait()
+
+    @contextmanager
+    def running(
+        self, *command: str, flags: tuple[str, ...] = (), words: list[str] | None = None
+    ) -> Iterator[tuple[Started, int]]:
+        """Run a command that goes on; yield (the program, the command's pid). It ends afterwards.
+
+        `command` must be one that no other process has. Raises NotYet if it does not begin.
+        """
+        started = self.start(words or self.words(*command, flags=flags))
+        try:
+            pid = wait(lambda: pid_of(command))
+            if not pid:
+                started.end()
+                raise NotYet("command-not-run", started.wait().said)
+            yield started, pid
+        finally:
+            started.end()
+
+    def in_bundle(self, name: str, document: dict[str, Any]) -> list[str]:
+        """Write a bundle with this config.json; return the command line that runs it."""
+        directory = self.bundle(name, document)
+        return [*self.command, "run", "--bundle", str(directory), *([name] * (self.number == 9))]
+
+    def bundle(self, name: str, document: dict[str, Any]) -> Path:
+        """Write a bundle with this config.json, of a root filesystem with the layers."""
+        return material.bundle(name, self.lower, document)
+
+    def with_gpus(self, gpus: str, script: str) -> Done:
+        """Run a script of sh with GPUs, as this level asks for them. Raises NotYet."""
+        if self.number < 9:
+            return self.run("/bin/sh", "-c", script, flags=("--gpus", gpus))
+        document = material.config(args=["/bin/sh", "-c", script])
+        document["process"]["env"].append(f"NVIDIA_VISIBLE_DEVICES={gpus}")
+        return self.call(self.in_bundle("gpus", document))
+
+    def runtime(self, *words: str) -> Done:
+        """Call a command of level 9, with a state root in the sandbox. Raises NotYet."""
+        return self.call([*self.command, "--root", str(material.HOME / "root"), *words])
+
+    def start(self, words: list[str], text: str = "") -> Started:
+        """Start a command line with this standard input, and return at once."""
+        return Started(words, self.env, text, " ".join(words[len(self.command) :]))
+
+
+class Started:
+    """A program that was started. It prints into files, which no process can keep open for us."""
+
+    def __init__(self, words: list[str], env: dict[str, str], text: str, called: str) -> None:
+        self.called = called
+        """What it was called with, in words."""
+        self._out, self._err, given = (tempfile.TemporaryFile("w+", errors="replace")
+                                       for _ in range(3))  # fmt: skip
+        with given:
+            given.write(text)
+            given.seek(0)
+            self._process = subprocess.Popen(
+                words, env=env, stdin=given, stdout=self._out, stderr=self._err,
+                start_new_session=True,
+            )  # fmt: skip
+        self.pid = self._process.pid
+
+    def wait(self) -> Done:
+        """Wait for its end. Raises NotYet if it hangs, or if a part of it is not written yet."""
+        try:
+            status = self._process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            self.end()
+            raise NotYet("hangs", self.called) from None
+        self._out.seek(0)
+        self._err.seek(0)
+        err = self._err.read()
+        if _NOT_WRITTEN in err:
+            line = next(line for line in err.splitlines() if _NOT_WRITTEN in line)
+            raise NotYet("not-written", line.rpartition(": ")[2])
+        return Done(status if status >= 0 else 128 - status, self._out.read(), err)
+
+    def kill(self) -> None:
+        """Kill it, and no other process."""
+        self._process.kill()
+        self._process.wait()
+
+    def end(self) -> None:
+        """Kill it, with all in its session and in the sandbox."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        kill_others()
+        self._process.wait()
+
+
+def kill_others() -> None:
+    """Kill every process of the sandbox but this one, and wait for those that are ours now."""
+    for pid in pids():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait(lambda: not living())
+
+
+def pids() -> list[int]:
+    """Return the pids of the sandbox's processes, but for its own."""
+    return [
+        int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()
+    ]
+
+
+def living() -> list[int]:
+    """Return those that are no zombies."""
+    return [pid for pid in pids() if state(pid) not in ("", "Z", "X")]
+
+
+def state(pid: int) -> str:
+    """Return the letter of a process's state; "" if there is none: proc_pid_stat(5)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def command_of(pid: int) -> tuple[str, ...]:
+    """Return the words of a process's command line."""
+    try:
+        return tuple(Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1])
+    except OSError:
+        return ()
+
+
+def pid_of(command: tuple[str, ...]) -> int:
+    """Return the pid of the process that is this command; 0 if there is none."""
+    return next((pid for pid in pids() if command_of(pid) == command), 0)
+
+
+def namespace(pid: int | str, kind: str) -> str:
+    """Return which namespace of a kind (mnt, pid …) a process is in."""
+    return os.readlink(f"/proc/{pid}/ns/{kind}")
+
+
+def status_field(pid: int, name: str) -> str:
+    """Return a field of /proc/PID/status."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return line.partition(":")[2].strip()
+    return ""
+
+
+def wait(ready: Callable[[], Answer], seconds: float = _ANSWER_SECONDS) -> Answer:
+    """Call `ready` until it returns something true, or the time is over. Return the last answer."""
+    until = time.monotonic() + seconds
+    while not (answer := ready()) and time.monotonic() < until:
+        time.sleep(0.005)
+    return answer
