@@ -51,11 +51,22 @@ def test_a_translation_has_the_same_topics_and_nothing_else(name: str) -> None:
     assert list(topics) == list(korean)
     for key, fields in korean.items():
         assert all((*fields.values(), *topics[key].values())), key
-        if name in ("words.toml", "labs.toml"):
+        if name == "levels.toml":
+            assert shape(fields) == shape(topics[key]), key
+        elif name in ("words.toml", "labs.toml"):
             assert fields.keys() == topics[key].keys() - {"lesson"}, key
         else:
             own = fields.keys() - ({"advice"} if name == "calls_and_errnos.toml" else set())
             assert own == topics[key].keys() & set(texts.TEXTS), key
+
+
+def shape(value: Any) -> Any:
+    """What a text and its translation have in common: keys in their order, and placeholders."""
+    if isinstance(value, dict):
+        return [(key, shape(each)) for key, each in value.items()]
+    if isinstance(value, list):
+        return [shape(each) for each in value]
+    return {field for _, field, _, _ in string.Formatter().parse(value) if field}
 
 
 def test_every_text_is_translated() -> None:

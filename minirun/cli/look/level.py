@@ -19,7 +19,7 @@ from minirun.knowledge import language
 from minirun.show.text import paint, table, terminal
 from minirun.teach.levels import checks, material, programs, sandbox
 from minirun.teach.levels.programs import Level
-from minirun.teach.levels.tried import Program
+from minirun.teach.levels.tried import TriedProgram
 
 with lazy:
     from rich import syntax  # pygments: only a diff needs it
@@ -206,7 +206,7 @@ def _first_finding(level: Level, command: list[str], settings: Settings) -> dict
     def work() -> dict[str, str]:
         layers = material.layers(lower)
         environment = {"NVIDIA_DRIVER_ROOT": driver}
-        return checks.first_finding(Program(command, level.number, layers, environment))
+        return checks.first_finding(TriedProgram(command, level.number, layers, environment))
 
     return sandbox.run(work, _CHECK_SECONDS)
 

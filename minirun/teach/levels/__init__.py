@@ -7,5 +7,6 @@ left out, and `minirun level check N` starts the learner's own, in any language,
     sandbox    namespaces and limits in which a program is tried, and that end with it
     tried      a learner's program: how it is called, what became of it
     checks     what must hold, level by level
+    facts      what the kernel says in a sandbox
     material   what a program is given: layers of an image, a bundle, a simulated driver
 """

@@ -54,7 +54,7 @@ class Done:
         return lines[-1] if lines else f"exit status {self.status}"
 
 
-class Program:
+class TriedProgram:
     """The learner's program, which is started again and again."""
 
     def __init__(self, command: list[str], number: int, lower: str, env: dict[str, str]) -> None:

@@ -1,13 +1,19 @@
 """What must hold of a learner's program, level by level. Each check starts it, and asks the kernel.
 
-A check is a function of a Program that raises NotYet with the key of a finding (levels.toml). Those
-of a level are in the order in which they can be made to hold; the first that does not is reported.
+A check is a function of a TriedProgram that raises NotYet with the key of a finding (levels.toml).
+Those of a level are in the order in which they can be made to hold; the first that does not is
+reported.
 
-    process      0, and what holds on every level        gpus         5
-    namespaces   1                                       limits       6
-    root         2                                       privileges   7
-    handshake    3                                       network      8
-    hooks        4                                       runtime      9
+    process      0, and what holds on every level
+    namespaces   1
+    root         2
+    handshake    3
+    hooks        4
+    gpus         5
+    limits       6
+    privileges   7
+    network      8
+    runtime      9
 """
 
 from __future__ import annotations
@@ -26,9 +32,9 @@ from minirun.teach.levels.checks import (
     root,
     runtime,
 )
-from minirun.teach.levels.tried import NotYet, Program
+from minirun.teach.levels.tried import NotYet, TriedProgram
 
-Check = Callable[[Program], None]
+Check = Callable[[TriedProgram], None]
 _EACH: tuple[Check, ...] = (process.it_runs, process.exit_statuses)
 _ROOT: tuple[Check, ...] = (root.layers_in_order, root.root_of_the_namespace)
 _GPUS: tuple[Check, ...] = (
@@ -59,7 +65,7 @@ CHECKS: tuple[tuple[Check, ...], ...] = (
 """The checks of each level, by its number."""
 
 
-def first_finding(program: Program) -> dict[str, str]:
+def first_finding(program: TriedProgram) -> dict[str, str]:
     """Return the first thing that does not hold, {"key": …, "detail": …}; empty if all holds."""
     for check in CHECKS[program.number]:
         try:

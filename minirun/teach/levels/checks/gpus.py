@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from minirun.teach.levels.tried import NotYet, Program
+from minirun.teach.levels.tried import NotYet, TriedProgram
 
 
-def gpus_are_seen(program: Program) -> None:
+def gpus_are_seen(program: TriedProgram) -> None:
     """nvidia-smi lists the GPUs that were asked for, and no others."""
     done = program.with_gpus("0,2", "nvidia-smi -L; ls /dev")
     listed = re.findall(r"GPU-[a-z0-9-]*?(\d)\)", done.out)
@@ -22,7 +22,7 @@ def gpus_are_seen(program: Program) -> None:
         raise NotYet("gpu-not-listed", done.said if not listed else ", ".join(listed))
 
 
-def libraries_are_there(program: Program) -> None:
+def libraries_are_there(program: TriedProgram) -> None:
     """The driver's libraries are the host's, read-only, and the loader finds them."""
     script = (
         "grep libcuda /proc/mounts || echo missing; ls -l /usr/lib/*/libcuda.so.1;"
@@ -38,7 +38,7 @@ def libraries_are_there(program: Program) -> None:
         raise NotYet("no-ldconfig")
 
 
-def rules_hold(program: Program) -> None:
+def rules_hold(program: TriedProgram) -> None:
     """The cgroup allows the GPUs that were asked for, and denies the others."""
     script = (
         "cat /dev/nvidia0; mknod /dev/other c 195 3; cat /dev/other; mknod /dev/disk b 8 0;"
@@ -61,7 +61,7 @@ def _refused(err: str, path: str) -> bool:
     return any(path in line and "not permitted" in line for line in err.splitlines())
 
 
-def no_gpu_uninvited(program: Program) -> None:
+def no_gpu_uninvited(program: TriedProgram) -> None:
     """Without --gpus there is no GPU; one that the host has not is refused."""
     done = program.run("/bin/sh", "-c", "ls /dev")
     if "nvidia" in done.out:

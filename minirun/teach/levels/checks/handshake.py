@@ -9,13 +9,13 @@ from contextlib import suppress
 from functools import partial
 
 from minirun.teach.levels import facts, tried
-from minirun.teach.levels.tried import NotYet, Program, wait
+from minirun.teach.levels.tried import NotYet, TriedProgram, wait
 
 DELAYS = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05)
 """When one side is killed: seconds after init has appeared."""
 
 
-def errors_are_one_line(program: Program) -> None:
+def errors_are_one_line(program: TriedProgram) -> None:
     """An error of init is said once, by the runtime, in one line."""
     done = program.run("no-such-program")
     if len(done.err.strip().splitlines()) != 1 or "no-such-program" not in done.err:
@@ -29,7 +29,7 @@ def errors_are_one_line(program: Program) -> None:
         raise NotYet("error-not-one-line", done.err.strip()[:300])
 
 
-def init_dies(program: Program) -> None:
+def init_dies(program: TriedProgram) -> None:
     """If init is killed while it builds, the runtime ends, and not well."""
     for delay in DELAYS:
         started = program.start(program.words("sleep", tried.SLEEP))
@@ -50,7 +50,7 @@ def init_dies(program: Program) -> None:
             started.end()
 
 
-def runtime_dies(program: Program) -> None:
+def runtime_dies(program: TriedProgram) -> None:
     """If the runtime is killed, init does not stay."""
     for delay in DELAYS:
         started = program.start(program.words("sleep", tried.SLEEP))
@@ -65,7 +65,7 @@ def runtime_dies(program: Program) -> None:
             started.end()
 
 
-def no_descriptor_leaks(program: Program) -> None:
+def no_descriptor_leaks(program: TriedProgram) -> None:
     """The command has its three streams, and no end of the FIFOs."""
     with program.running("sleep", tried.SLEEP) as (_, pid):
         links = {fd: os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}

@@ -8,10 +8,10 @@ from typing import Any
 
 from minirun.teach.levels import facts, material, tried
 from minirun.teach.levels.material import HOME
-from minirun.teach.levels.tried import NotYet, Program, wait
+from minirun.teach.levels.tried import NotYet, TriedProgram, wait
 
 
-def config_holds(program: Program) -> None:
+def config_holds(program: TriedProgram) -> None:
     """What config.json says is what the command finds."""
     script = 'echo "$FROM_CONFIG|$HOME|$(pwd)|$(hostname)|$(cat /which)"; mount; env'
     done = program.call(program.in_bundle("plain", material.config(args=["/bin/sh", "-c", script])))
@@ -32,7 +32,7 @@ def config_holds(program: Program) -> None:
         raise NotYet("mount-options", "/sys")
 
 
-def binds_are_made(program: Program) -> None:
+def binds_are_made(program: TriedProgram) -> None:
     """A directory and a file of the host are bound, one of them read-only."""
     source = _shared()
     (source / "file").write_text("bound\n")
@@ -52,7 +52,7 @@ def binds_are_made(program: Program) -> None:
         raise NotYet("bind-read-only", done.said)
 
 
-def hooks_take_part(program: Program) -> None:
+def hooks_take_part(program: TriedProgram) -> None:
     """A prestart hook reads the state, while the container is half-started."""
     report, look = HOME / "state", HOME / "hook"
     for path in (report, look):
@@ -89,7 +89,7 @@ def hooks_take_part(program: Program) -> None:
             raise NotYet("hook-state", f"bundle: {state['bundle']}")
 
 
-def hooks_can_fail(program: Program) -> None:
+def hooks_can_fail(program: TriedProgram) -> None:
     """If a hook fails there is no container, and its words are not lost."""
     marker = _shared() / "executed"
     marker.unlink(missing_ok=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from minirun.teach.levels import facts, tried
-from minirun.teach.levels.tried import NotYet, Program
+from minirun.teach.levels.tried import NotYet, TriedProgram
 
 _BYTES, _PIDS, _CPUS = 32 << 20, 20, 0.5
 
 
-def limits_are_written(program: Program) -> None:
+def limits_are_written(program: TriedProgram) -> None:
     """The command is in a cgroup of its own, whose files have the limits."""
     flags = ("--memory", "32M", "--pids-limit", str(_PIDS), "--cpus", str(_CPUS))
     with program.running("sleep", tried.SLEEP, flags=flags) as (_, pid):
@@ -29,7 +29,7 @@ def limits_are_written(program: Program) -> None:
                 raise NotYet("limit", f"{cgroup}: {texts[0].strip()}, not {wanted}")
 
 
-def fork_is_refused(program: Program) -> None:
+def fork_is_refused(program: TriedProgram) -> None:
     """Beyond the limit fork(2) fails, and the container goes on."""
     script = "i=0; while [ $i -lt 30 ]; do sleep 3 & i=$((i+1)); done; echo on"
     done = program.run("/bin/sh", "-c", script, flags=("--pids-limit", "8"))
@@ -37,7 +37,7 @@ def fork_is_refused(program: Program) -> None:
         raise NotYet("limit", "pids")
 
 
-def oom_is_said(program: Program) -> None:
+def oom_is_said(program: TriedProgram) -> None:
     """A command that the OOM killer ends gives 137, and a line says why."""
     script = "a=x; while :; do a=$a$a; done"
     done = program.run("/bin/sh", "-c", script, flags=("--memory", "16M"))
@@ -47,7 +47,7 @@ def oom_is_said(program: Program) -> None:
         raise NotYet("oom-silent", done.said)
 
 
-def cgroups_are_removed(program: Program) -> None:
+def cgroups_are_removed(program: TriedProgram) -> None:
     """No cgroup is left."""
     before = facts.cgroups()
     program.run("true", flags=("--memory", "32M"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 
 from minirun.teach.levels import facts, tried
-from minirun.teach.levels.tried import NotYet, Program
+from minirun.teach.levels.tried import NotYet, TriedProgram
 
 
-def new_namespaces(program: Program) -> None:
+def new_namespaces(program: TriedProgram) -> None:
     """The command is in namespaces of its own."""
     with program.running("sleep", tried.SLEEP) as (_, pid):
         same = [kind for kind in ("mnt", "pid", "uts", "ipc")
@@ -19,7 +19,7 @@ def new_namespaces(program: Program) -> None:
             raise NotYet("not-pid-1", tried.status_field(pid, "NSpid"))
 
 
-def own_proc(program: Program) -> None:
+def own_proc(program: TriedProgram) -> None:
     """Its /proc shows its own processes."""
     done = program.run("/bin/sh", "-c", "readlink /proc/self; echo /proc/[0-9]*")
     lines = done.out.splitlines()
@@ -27,7 +27,7 @@ def own_proc(program: Program) -> None:
         raise NotYet("foreign-proc", done.out.strip() or done.said)
 
 
-def mounts_stay_inside(program: Program) -> None:
+def mounts_stay_inside(program: TriedProgram) -> None:
     """What it mounts is not seen outside, neither while it runs nor afterwards."""
     before = facts.mount_points()
     with program.running("sleep", tried.SLEEP):
@@ -36,7 +36,7 @@ def mounts_stay_inside(program: Program) -> None:
         raise NotYet("mounts-spread", new[0])
 
 
-def own_hostname(program: Program) -> None:
+def own_hostname(program: TriedProgram) -> None:
     """The host name is the one that was asked for, and the host's is as before."""
     before = socket.gethostname()
     done = program.run("hostname", flags=("--hostname", "ladder-box"))

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from minirun.teach.levels import facts, tried
-from minirun.teach.levels.tried import NotYet, Program, wait
+from minirun.teach.levels.tried import NotYet, TriedProgram, wait
 
 _PORT = 8080
 _HOST, _OUTSIDE = "10.99.0.1", "10.99.0.2"
 """Addresses of the sandbox, which is the host here, and of a machine outside."""
 
 
-def network_is_there(program: Program) -> None:
+def network_is_there(program: TriedProgram) -> None:
     """The container has an address, a way out, and lo."""
     done = program.run("/bin/sh", "-c", "ip addr; ip route; ping -c1 -W1 127.0.0.1")
     if not re.search(r"inet 127.0.0.1/8", done.out) or "1 packets received" not in done.out:
@@ -32,7 +32,7 @@ def network_is_there(program: Program) -> None:
         raise NotYet("no-gateway", route[1])
 
 
-def packets_are_translated(program: Program) -> None:
+def packets_are_translated(program: TriedProgram) -> None:
     """A machine outside, which knows nothing of the container's addresses, can answer it."""
     with _machine_outside() as pid:
         seen: list[str] = []
@@ -46,7 +46,7 @@ def packets_are_translated(program: Program) -> None:
         raise NotYet("not-translated", seen[0])
 
 
-def port_leads_in(program: Program) -> None:
+def port_leads_in(program: TriedProgram) -> None:
     """A published port reaches the container, from the host and from outside."""
     script = "mkdir -p /www; echo hello > /www/index.html; exec httpd -f -p 80 -h /www"
     words = program.words("/bin/sh", "-c", script, flags=("-p", f"{_PORT}:80"))
@@ -62,7 +62,7 @@ def port_leads_in(program: Program) -> None:
             raise NotYet("port-closed-on-the-host", f"{_HOST}:{_PORT}")
 
 
-def containers_differ(program: Program) -> None:
+def containers_differ(program: TriedProgram) -> None:
     """Two containers at once have different addresses."""
     with program.running("sleep", tried.SLEEP) as (_, pid):
         done = program.run("/bin/sh", "-c", "ip -4 -o addr show scope global")
@@ -72,7 +72,7 @@ def containers_differ(program: Program) -> None:
             raise NotYet("same-address", second[0])
 
 
-def links_are_removed(program: Program) -> None:
+def links_are_removed(program: TriedProgram) -> None:
     """No interface and no rule is left."""
     before, tables = set(os.listdir("/sys/class/net")), _tables()
     program.run("true", flags=("-p", f"{_PORT}:80"))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from minirun.teach.levels import material, tried
-from minirun.teach.levels.tried import NotYet, Program
+from minirun.teach.levels.tried import NotYet, TriedProgram
 
 _DOCKERS = 0xA80425FB
 """docker's default capabilities, as a bit mask: capabilities(7)."""
 
 
-def capabilities_are_few(program: Program) -> None:
+def capabilities_are_few(program: TriedProgram) -> None:
     """The command has docker's capabilities, in each set that counts."""
     with program.running("sleep", tried.SLEEP) as (_, pid):
         for name in ("CapBnd", "CapPrm", "CapEff"):
@@ -20,7 +20,7 @@ def capabilities_are_few(program: Program) -> None:
                 raise NotYet("capability-lost", name)
 
 
-def privileges_stay_away(program: Program) -> None:
+def privileges_stay_away(program: TriedProgram) -> None:
     """no_new_privs is set, and calls are filtered."""
     with program.running("sleep", tried.SLEEP) as (_, pid):
         if tried.status_field(pid, "NoNewPrivs") != "1":
@@ -32,7 +32,7 @@ def privileges_stay_away(program: Program) -> None:
         raise NotYet("filter-lets-through", "unshare")
 
 
-def user_is_taken(program: Program) -> None:
+def user_is_taken(program: TriedProgram) -> None:
     """--user is the command's user, in each of its ids, with no group of root's."""
     with program.running("sleep", tried.SLEEP, flags=("--user", "1000:1001")) as (_, pid):
         for name, wanted in (("Uid", "1000"), ("Gid", "1001")):
@@ -44,7 +44,7 @@ def user_is_taken(program: Program) -> None:
             raise NotYet("capability-kept", "CapEff")
 
 
-def paths_are_hidden(program: Program) -> None:
+def paths_are_hidden(program: TriedProgram) -> None:
     """Of /proc some files are hidden, and /proc/sys cannot be written to."""
     script = "head -c1 /proc/timer_list; head -c1 /proc/keys; ls /sys/firmware"
     done = program.run(
@@ -56,7 +56,7 @@ def paths_are_hidden(program: Program) -> None:
         raise NotYet("path-visible", done.out.strip()[:40])
 
 
-def profile_is_followed(program: Program) -> None:
+def profile_is_followed(program: TriedProgram) -> None:
     """A bundle's own seccomp profile and capabilities hold."""
     document = material.config(
         args=["/bin/sh", "-c", "chmod 700 /tmp || echo denied; chown 1 /tmp || echo refused"],

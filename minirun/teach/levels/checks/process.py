@@ -6,12 +6,12 @@ import os
 import signal
 
 from minirun.teach.levels import tried
-from minirun.teach.levels.tried import NotYet, Program
+from minirun.teach.levels.tried import NotYet, TriedProgram
 
 _SIGPIPE = 1 << (signal.SIGPIPE - 1)
 
 
-def it_runs(program: Program) -> None:
+def it_runs(program: TriedProgram) -> None:
     """The command runs, and gets its words as they are."""
     done = program.run("/bin/sh", "-c", 'printf "<%s>" "$@"', "sh", "a  b", "$HOME", "")
     if done.out != "<a  b><$HOME><>":
@@ -21,7 +21,7 @@ def it_runs(program: Program) -> None:
         raise NotYet("no-stdin")
 
 
-def exit_statuses(program: Program) -> None:
+def exit_statuses(program: TriedProgram) -> None:
     """Its exit status is the command's."""
     done = program.run("/bin/sh", "-c", "exit 7")
     if done.status != 7:
@@ -38,14 +38,14 @@ def exit_statuses(program: Program) -> None:
         raise NotYet("not-executable", str(done.status))
 
 
-def it_waits(program: Program) -> None:
+def it_waits(program: TriedProgram) -> None:
     """It ends when the command has ended, and leaves no process."""
     done = program.run("/bin/sh", "-c", "sleep 0.4; echo end")
     if done.out != "end\n" or tried.living():
         raise NotYet("not-waited", done.said)
 
 
-def killed(program: Program) -> None:
+def killed(program: TriedProgram) -> None:
     """A command that a signal ends gives 128 and the signal."""
     with program.running("sleep", tried.SLEEP) as (started, pid):
         os.kill(pid, signal.SIGKILL)
@@ -54,14 +54,14 @@ def killed(program: Program) -> None:
             raise NotYet("signal-status", str(status))
 
 
-def signals(program: Program) -> None:
+def signals(program: TriedProgram) -> None:
     """The command ignores no signal: Python ignores SIGPIPE, and exec hands that on."""
     with program.running("sleep", tried.SLEEP) as (_, pid):
         if int(tried.status_field(pid, "SigIgn"), 16) & _SIGPIPE:
             raise NotYet("sigpipe-ignored")
 
 
-def in_path(program: Program) -> None:
+def in_path(program: TriedProgram) -> None:
     """A program is looked for in PATH."""
     done = program.run("true")
     if done.status:

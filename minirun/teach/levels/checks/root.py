@@ -6,10 +6,10 @@ from pathlib import Path
 
 from minirun.core.kernel import mountinfo
 from minirun.teach.levels import facts, material, tried
-from minirun.teach.levels.tried import NotYet, Program
+from minirun.teach.levels.tried import NotYet, TriedProgram
 
 
-def layers_in_order(program: Program) -> None:
+def layers_in_order(program: TriedProgram) -> None:
     """The topmost layer wins, and all layers are there."""
     done = program.run("cat", f"/{material.WHICH}")
     if done.out == material.BELOW:
@@ -18,7 +18,7 @@ def layers_in_order(program: Program) -> None:
         raise NotYet("not-the-image", done.said)
 
 
-def writes_stay_apart(program: Program) -> None:
+def writes_stay_apart(program: TriedProgram) -> None:
     """What the command writes goes to no layer, and is there for it."""
     done = program.run("/bin/sh", "-c", "echo new > /new && cat /new && rm /which && ls /which")
     layers = [Path(each) for each in program.lower.split(":")]
@@ -28,7 +28,7 @@ def writes_stay_apart(program: Program) -> None:
         raise NotYet("read-only-root", done.said)
 
 
-def root_of_the_namespace(program: Program) -> None:
+def root_of_the_namespace(program: TriedProgram) -> None:
     """The host's root is not in the mount namespace any more: chroot(2) would leave it there."""
     with program.running("sleep", tried.SLEEP) as (_, pid):
         if not facts.in_namespace(pid, lambda: Path(f"/{material.WHICH}").exists()):
@@ -37,7 +37,7 @@ def root_of_the_namespace(program: Program) -> None:
             raise NotYet("old-root-mounted")
 
 
-def devices_are_there(program: Program) -> None:
+def devices_are_there(program: TriedProgram) -> None:
     """/dev has the nodes that programs expect, for every user."""
     script = "for n in null zero full random urandom; do stat -c '%n %a %t:%T' /dev/$n; done"
     done = program.run("/bin/sh", "-c", script + "; echo x > /dev/null; readlink /dev/fd")
@@ -51,7 +51,7 @@ def devices_are_there(program: Program) -> None:
         raise NotYet("device-missing", "fd")
 
 
-def nothing_is_left(program: Program) -> None:
+def nothing_is_left(program: TriedProgram) -> None:
     """After it nothing is left: no file in /run or /tmp, no process, no mount."""
     before = facts.mount_points()
     program.run("true")

@@ -8,10 +8,10 @@ from contextlib import suppress
 
 from minirun.teach.levels import facts, material, tried
 from minirun.teach.levels.material import HOME
-from minirun.teach.levels.tried import NotYet, Program, wait
+from minirun.teach.levels.tried import NotYet, TriedProgram, wait
 
 
-def runtime_runs(program: Program) -> None:
+def runtime_runs(program: TriedProgram) -> None:
     """`run --bundle DIR ID` gives the command's output and status."""
     script = ["/bin/sh", "-c", "echo x; exit 7"]
     done = program.call(program.in_bundle("r", material.config(args=script)))
@@ -21,7 +21,7 @@ def runtime_runs(program: Program) -> None:
         raise NotYet("exit-status", str(done.status))
 
 
-def created_waits(program: Program) -> None:
+def created_waits(program: TriedProgram) -> None:
     """`create` returns while init waits; only `start` executes the command."""
     pid_file = HOME / "pid"
     pid_file.unlink(missing_ok=True)
@@ -52,7 +52,7 @@ def created_waits(program: Program) -> None:
         raise NotYet("start-twice")
 
 
-def it_is_killed_and_deleted(program: Program) -> None:
+def it_is_killed_and_deleted(program: TriedProgram) -> None:
     """kill sends a signal, delete removes what has stopped, and nothing else."""
     if program.runtime("delete", "c").status == 0:
         raise NotYet("deleted-while-running")
@@ -71,7 +71,7 @@ def it_is_killed_and_deleted(program: Program) -> None:
         raise NotYet("delete", "state still knows it")
 
 
-def force_ends_it(program: Program) -> None:
+def force_ends_it(program: TriedProgram) -> None:
     """delete --force ends what runs, and is content if there is nothing."""
     _create(program, "f")
     program.runtime("start", "f")
@@ -84,7 +84,7 @@ def force_ends_it(program: Program) -> None:
         raise NotYet("cgroup-left", sorted(left)[0])
 
 
-def terminal_is_sent(program: Program) -> None:
+def terminal_is_sent(program: TriedProgram) -> None:
     """With process.terminal the terminal's other end comes over the console socket."""
     path = HOME / "console.sock"
     path.unlink(missing_ok=True)
@@ -116,14 +116,14 @@ def terminal_is_sent(program: Program) -> None:
             program.runtime("delete", "--force", "t")
 
 
-def gpus_without_an_engine(program: Program) -> None:
+def gpus_without_an_engine(program: TriedProgram) -> None:
     """NVIDIA_VISIBLE_DEVICES of the bundle is enough for two GPUs."""
     done = program.with_gpus("0,1", "nvidia-smi -L")
     if done.out.count("SIMULATED") != 2:
         raise NotYet("gpu-not-listed", done.said)
 
 
-def _create(program: Program, name: str, *flags: str) -> None:
+def _create(program: TriedProgram, name: str, *flags: str) -> None:
     """Create a container that will sleep. Raises NotYet if it is not there."""
     directory = program.bundle(name, material.config(args=["sleep", tried.SLEEP]))
     done = program.runtime("create", "--bundle", str(directory), *flags, name)
