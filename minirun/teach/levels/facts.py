@@ -13,19 +13,27 @@ from pathlib import Path
 from typing import Any
 
 from minirun.core.kernel import mountinfo, namespaces
+from minirun.core.kernel.mountinfo import Mount
 from minirun.teach.levels.material import HOME
+from minirun.teach.levels.sandbox import PROC
 
 
-def mount_points() -> set[str]:
-    """Return where something is mounted in the sandbox."""
-    return {mount.mount_point for mount in mountinfo.read()}
+def mounts(pid: int | str = "self") -> dict[int, Mount]:
+    """Return the mounts that a process sees, by their ids."""
+    text = (PROC / str(pid) / "mountinfo").read_text(errors="surrogateescape")
+    return {mount.mount_id: mount for mount in mountinfo.parse(text)}
+
+
+def new_mounts(before: dict[int, Mount]) -> list[str]:
+    """Return where something is mounted in the sandbox that was not before."""
+    return sorted(mount.mount_point for key, mount in mounts().items() if key not in before)
 
 
 def left_files() -> set[str]:
     """Return the files in /run, and those that were written to /tmp: its cover has them."""
     left = set()
     for folder, names, files in os.walk("/run"):
-        if not folder.startswith(str(HOME)):
+        if not folder.startswith((str(HOME), str(PROC))):
             left |= {f"{folder}/{name}" for name in names + files}
     return left
 
@@ -42,7 +50,7 @@ def cgroups() -> set[str]:
 
 def cgroup_of(pid: int, controller: str) -> Path:
     """Return the cgroup that a process is in, for a controller: cgroups(7)."""
-    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+    for line in Path(f"{PROC}/{pid}/cgroup").read_text().splitlines():
         _, names, path = line.split(":", 2)
         if controller in names.split(","):
             return Path("/sys/fs/cgroup", controller, path.lstrip("/"))
@@ -54,9 +62,9 @@ def cgroup_of(pid: int, controller: str) -> Path:
 def init_of(pid: int) -> int:
     """Return the child of a process that is in another pid namespace; 0 if there is none yet."""
     with suppress(OSError):
-        own = os.stat("/proc/self/ns/pid").st_ino
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            if os.stat(f"/proc/{child}/ns/pid").st_ino != own:
+        own = os.stat(f"{PROC}/self/ns/pid").st_ino
+        for child in Path(f"{PROC}/{pid}/task/{pid}/children").read_text().split():
+            if os.stat(f"{PROC}/{child}/ns/pid").st_ino != own:
                 return int(child)
     return 0
 
@@ -68,7 +76,7 @@ def in_namespace(pid: int, look: Callable[[], Any], kind: str = "mnt") -> Any:
     child = os.fork()
     if child == 0:
         with suppress(BaseException):
-            namespaces.enter(f"/proc/{pid}/ns/{kind}", flags[kind])
+            namespaces.enter(f"{PROC}/{pid}/ns/{kind}", flags[kind])
             os.write(write_fd, json.dumps(look()).encode())
         os._exit(0)
     os.close(write_fd)

@@ -27,6 +27,8 @@ from minirun.core.errors import MinirunError
 from minirun.core.kernel import mountinfo, mounts, namespaces, process
 
 RUN = Path("/run")
+PROC = RUN / "proc"
+"""A /proc that no program under test covers with its own."""
 CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("devices", "memory", "pids", "cpu")
 _MEMORY, _PROCESSES = 1 << 30, 256
@@ -120,6 +122,10 @@ def _make_files(unified: bool) -> None:
     _cover("/tmp")
     _mount_cgroups([mount for mount in here if mount.fs_type in ("cgroup", "cgroup2")], unified)
     mounts.mount(None, "/", None, mounts.MS_REC | mounts.MS_SHARED)
+    PROC.mkdir()
+    mounts.mount("proc", str(PROC), "proc", mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC)
+    mounts.mount(None, str(PROC), None, mounts.MS_PRIVATE)
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("0")  # as on a host that is no router
     process.sethostname("sandbox")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
 

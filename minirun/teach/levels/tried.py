@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from minirun.teach.levels import material
+from minirun.teach.levels.sandbox import PROC
 
 Answer = TypeVar("Answer")
 SECONDS = 8.0
@@ -28,6 +29,8 @@ SECONDS = 8.0
 SLEEP = "1234.5"
 """Seconds that the command of a check sleeps: by them it is found."""
 _ANSWER_SECONDS = 3.0
+_GROUPS = (0, 4)
+"""Groups of the program besides its own: a command is to have none of them."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOT_WRITTEN = "NotImplementedError: level "
 
@@ -84,7 +87,7 @@ class TriedProgram:
         """
         started = self.start(words or self.words(*command, flags=flags))
         try:
-            pid = wait(lambda: pid_of(command))
+            pid = wait(lambda: pid_of(command), SECONDS)
             if not pid:
                 started.end()
                 raise NotYet("command-not-run", started.wait().said)
@@ -131,7 +134,7 @@ class Started:
             given.seek(0)
             self._process = subprocess.Popen(
                 words, env=env, stdin=given, stdout=self._out, stderr=self._err,
-                start_new_session=True,
+                start_new_session=True, extra_groups=_GROUPS,
             )  # fmt: skip
         self.pid = self._process.pid
 
@@ -173,9 +176,7 @@ def kill_others() -> None:
 
 def pids() -> list[int]:
     """Return the pids of the sandbox's processes, but for its own."""
-    return [
-        int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()
-    ]
+    return [int(name) for name in os.listdir(PROC) if name.isdigit() and int(name) != os.getpid()]
 
 
 def living() -> list[int]:
@@ -186,7 +187,7 @@ def living() -> list[int]:
 def state(pid: int) -> str:
     """Return the letter of a process's state; "" if there is none: proc_pid_stat(5)."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(f"{PROC}/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return ""
 
@@ -194,7 +195,7 @@ def state(pid: int) -> str:
 def command_of(pid: int) -> tuple[str, ...]:
     """Return the words of a process's command line."""
     try:
-        return tuple(Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1])
+        return tuple(Path(f"{PROC}/{pid}/cmdline").read_text().split("\0")[:-1])
     except OSError:
         return ()
 
@@ -206,12 +207,12 @@ def pid_of(command: tuple[str, ...]) -> int:
 
 def namespace(pid: int | str, kind: str) -> str:
     """Return which namespace of a kind (mnt, pid …) a process is in."""
-    return os.readlink(f"/proc/{pid}/ns/{kind}")
+    return os.readlink(f"{PROC}/{pid}/ns/{kind}")
 
 
 def status_field(pid: int, name: str) -> str:
     """Return a field of /proc/PID/status."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+    for line in Path(f"{PROC}/{pid}/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return line.partition(":")[2].strip()
     return ""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from minirun.teach.levels import facts
 from minirun.teach.levels.checks import (
     gpus,
     handshake,
@@ -32,33 +33,36 @@ from minirun.teach.levels.checks import (
     root,
     runtime,
 )
+from minirun.teach.levels.material import HOME
 from minirun.teach.levels.tried import NotYet, TriedProgram
 
 Check = Callable[[TriedProgram], None]
 _EACH: tuple[Check, ...] = (process.it_runs, process.exit_statuses)
 _ROOT: tuple[Check, ...] = (root.layers_in_order, root.root_of_the_namespace)
 _GPUS: tuple[Check, ...] = (
-    gpus.gpus_are_seen, gpus.libraries_are_there, gpus.rules_hold, gpus.no_gpu_uninvited,
+    gpus.nodes_are_there, gpus.libraries_are_there, gpus.rules_hold, gpus.gpus_are_listed,
+    gpus.no_gpu_uninvited,
 )  # fmt: skip
 CHECKS: tuple[tuple[Check, ...], ...] = (
-    (*_EACH, process.it_waits, process.killed, process.signals, process.in_path),
+    (process.it_waits, *_EACH, process.in_path, process.killed, process.signals),
     (*_EACH, namespaces.new_namespaces, namespaces.own_proc, namespaces.mounts_stay_inside,
      namespaces.own_hostname, process.killed),
     (*_EACH, *_ROOT, root.writes_stay_apart, root.devices_are_there, namespaces.own_proc,
      namespaces.mounts_stay_inside, root.nothing_is_left),
-    (*_EACH, *_ROOT, handshake.errors_are_one_line, handshake.init_dies, handshake.runtime_dies,
-     handshake.no_descriptor_leaks, root.nothing_is_left),
+    (process.it_runs, *_ROOT, handshake.errors_are_one_line, process.exit_statuses,
+     handshake.init_dies, handshake.runtime_dies, handshake.no_descriptor_leaks,
+     root.nothing_is_left),
     (*_EACH, *_ROOT, hooks.config_holds, hooks.binds_are_made, hooks.hooks_take_part,
      hooks.hooks_can_fail, handshake.init_dies, root.nothing_is_left),
     (*_EACH, *_GPUS, hooks.hooks_take_part, limits.cgroups_are_removed, root.nothing_is_left),
-    (*_EACH, *_GPUS, limits.limits_are_written, limits.fork_is_refused, limits.oom_is_said,
-     limits.cgroups_are_removed),
+    (*_EACH, limits.limits_are_written, limits.fork_is_refused, limits.oom_is_said,
+     limits.cgroups_are_removed, *_GPUS),
     (*_EACH, privileges.capabilities_are_few, privileges.privileges_stay_away,
      privileges.user_is_taken, privileges.paths_are_hidden, privileges.profile_is_followed,
-     gpus.gpus_are_seen),
+     gpus.gpus_are_listed),
     (*_EACH, network.network_is_there, network.packets_are_translated, network.port_leads_in,
      network.containers_differ, network.links_are_removed, privileges.capabilities_are_few),
-    (runtime.runtime_runs, runtime.created_waits, runtime.it_is_killed_and_deleted,
+    (runtime.created_waits, runtime.it_is_killed_and_deleted, runtime.runtime_runs,
      runtime.force_ends_it, runtime.terminal_is_sent, hooks.hooks_take_part, hooks.hooks_can_fail,
      runtime.gpus_without_an_engine, gpus.rules_hold, privileges.profile_is_followed),
 )  # fmt: skip
@@ -66,10 +70,19 @@ CHECKS: tuple[tuple[Check, ...], ...] = (
 
 
 def first_finding(program: TriedProgram) -> dict[str, str]:
-    """Return the first thing that does not hold, {"key": …, "detail": …}; empty if all holds."""
+    """Return the first thing that does not hold, {"key": …, "detail": …}; empty if all holds.
+
+    A mount that has appeared outside breaks much else: it is reported first.
+    """
+    before = facts.mounts()
     for check in CHECKS[program.number]:
         try:
             check(program)
         except NotYet as finding:
+            spread = [
+                where for where in facts.new_mounts(before) if not where.startswith(str(HOME))
+            ]
+            if spread and finding.key != "mounts-spread":
+                finding = NotYet("mounts-spread", spread[0])
             return {"key": finding.key, "detail": finding.detail, "check": check.__name__}
     return {}

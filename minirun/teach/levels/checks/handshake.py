@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 
 from minirun.teach.levels import facts, tried
+from minirun.teach.levels.sandbox import PROC
 from minirun.teach.levels.tried import NotYet, TriedProgram, wait
 
 DELAYS = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05)
@@ -63,11 +64,15 @@ def runtime_dies(program: TriedProgram) -> None:
             raise NotYet("init-stays", " ".join(tried.command_of(tried.living()[0])))
         finally:
             started.end()
+    with program.running("sleep", tried.SLEEP) as (started, _):
+        started.kill()
+        if not wait(lambda: not tried.living(), 2.0):
+            raise NotYet("init-stays", " ".join(tried.command_of(tried.living()[0])))
 
 
 def no_descriptor_leaks(program: TriedProgram) -> None:
     """The command has its three streams, and no end of the FIFOs."""
     with program.running("sleep", tried.SLEEP) as (_, pid):
-        links = {fd: os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+        links = {fd: os.readlink(f"{PROC}/{pid}/fd/{fd}") for fd in os.listdir(f"{PROC}/{pid}/fd")}
         if more := sorted(set(links) - {"0", "1", "2"}):
             raise NotYet("descriptor-leaked", f"{more[0]} → {links[more[0]]}")

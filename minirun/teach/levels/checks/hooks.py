@@ -66,6 +66,16 @@ def hooks_take_part(program: TriedProgram) -> None:
     document = material.config(args=["sleep", tried.SLEEP])
     document["hooks"] = {"prestart": [_hook(script)]}
     words = program.in_bundle("hooks", document)
+    try:
+        _look_at_hook(program, words, report, look)
+    except NotYet:
+        if report.exists() and facts.state(report.read_text()) and not look.exists():
+            raise NotYet("hook-stdin-open") from None
+        raise
+
+
+def _look_at_hook(program: TriedProgram, words: list[str], report: Path, look: Path) -> None:
+    """Compare what the hook has written with the container. Raises NotYet."""
     with program.running("sleep", tried.SLEEP, words=words) as (_, pid):
         if not look.exists():
             raise NotYet("hook-not-run")

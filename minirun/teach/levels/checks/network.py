@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from minirun.teach.levels import facts, tried
+from minirun.teach.levels.sandbox import PROC
 from minirun.teach.levels.tried import NotYet, TriedProgram, wait
 
 _PORT = 8080
@@ -94,14 +95,15 @@ def _machine_outside() -> Iterator[int]:
     """Connect a network namespace to the sandbox: a machine beside the host. Yield a pid in it."""
     holder = subprocess.Popen(["unshare", "--net", "sleep", "60"])
     try:
-        own = os.readlink("/proc/self/ns/net")
-        wait(lambda: os.readlink(f"/proc/{holder.pid}/ns/net") != own)
+        own = os.readlink(f"{PROC}/self/ns/net")
+        wait(lambda: os.readlink(f"{PROC}/{holder.pid}/ns/net") != own)
         for command in (
             f"ip link add outside0 type veth peer name eth0 netns {holder.pid}",
             f"ip addr add {_HOST}/24 dev outside0",
             "ip link set outside0 up",
             f"nsenter --target {holder.pid} --net ip addr add {_OUTSIDE}/24 dev eth0",
             f"nsenter --target {holder.pid} --net ip link set eth0 up",
+            f"nsenter --target {holder.pid} --net ip route add default via {_HOST}",
         ):
             subprocess.run(command.split(), check=True)
         yield holder.pid

@@ -34,6 +34,9 @@ def privileges_stay_away(program: TriedProgram) -> None:
 
 def user_is_taken(program: TriedProgram) -> None:
     """--user is the command's user, in each of its ids, with no group of root's."""
+    done = program.run("true", flags=("--user", "1000:1001"))
+    if done.status:
+        raise NotYet("user", done.said)
     with program.running("sleep", tried.SLEEP, flags=("--user", "1000:1001")) as (_, pid):
         for name, wanted in (("Uid", "1000"), ("Gid", "1001")):
             if set(tried.status_field(pid, name).split()) != {wanted}:
@@ -46,10 +49,12 @@ def user_is_taken(program: TriedProgram) -> None:
 
 def paths_are_hidden(program: TriedProgram) -> None:
     """Of /proc some files are hidden, and /proc/sys cannot be written to."""
-    script = "head -c1 /proc/timer_list; head -c1 /proc/keys; ls /sys/firmware"
-    done = program.run(
-        "/bin/sh", "-c", f"{script}; echo 1 > /proc/sys/kernel/panic && echo written"
+    number = "/proc/sys/kernel/panic"
+    script = (
+        "head -c1 /proc/timer_list; head -c1 /proc/keys; ls /sys/firmware;"
+        f" as_it_is=$(cat {number}); echo $as_it_is > {number} && echo written"
     )
+    done = program.run("/bin/sh", "-c", script)
     if "written" in done.out:
         raise NotYet("proc-sys-writable")
     if done.out.strip():

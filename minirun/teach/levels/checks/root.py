@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from minirun.core.kernel import mountinfo
 from minirun.teach.levels import facts, material, tried
 from minirun.teach.levels.tried import NotYet, TriedProgram
 
@@ -31,16 +30,18 @@ def writes_stay_apart(program: TriedProgram) -> None:
 def root_of_the_namespace(program: TriedProgram) -> None:
     """The host's root is not in the mount namespace any more: chroot(2) would leave it there."""
     with program.running("sleep", tried.SLEEP) as (_, pid):
+        if any(mount.source == "sandbox" for mount in facts.mounts(pid).values()):
+            raise NotYet("old-root-mounted")
         if not facts.in_namespace(pid, lambda: Path(f"/{material.WHICH}").exists()):
             raise NotYet("chroot")
-        if any(mount.source == "sandbox" for mount in mountinfo.read(pid)):
-            raise NotYet("old-root-mounted")
 
 
 def devices_are_there(program: TriedProgram) -> None:
     """/dev has the nodes that programs expect, for every user."""
     script = "for n in null zero full random urandom; do stat -c '%n %a %t:%T' /dev/$n; done"
-    done = program.run("/bin/sh", "-c", script + "; echo x > /dev/null; readlink /dev/fd")
+    done = program.run("/bin/sh", "-c", script + "; : > /dev/null || echo dead; readlink /dev/fd")
+    if "dead" in done.out:
+        raise NotYet("device-missing", "null")
     for line, numbers in zip(
         ("null", "zero", "full", "random", "urandom"), ("1:3", "1:5", "1:7", "1:8", "1:9"),
         strict=True,
@@ -53,13 +54,13 @@ def devices_are_there(program: TriedProgram) -> None:
 
 def nothing_is_left(program: TriedProgram) -> None:
     """After it nothing is left: no file in /run or /tmp, no process, no mount."""
-    before = facts.mount_points()
+    before = facts.mounts()
     program.run("true")
     kept = facts.left_files()
     program.run("true")
     if tried.living():
         raise NotYet("process-left", " ".join(tried.command_of(tried.living()[0])))
-    if new := sorted(facts.mount_points() - before):
+    if new := facts.new_mounts(before):
         raise NotYet("mounts-spread", new[0])
     if new := sorted(facts.left_files() - kept):
         raise NotYet("files-left", new[0])

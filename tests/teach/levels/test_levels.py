@@ -1,0 +1,207 @@
+"""The ladder: skeletons fail where they say, solutions hold, and wrong programs get their hint."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import STORE, Program
+from minirun.core.kernel import mountinfo
+from minirun.teach.levels import checks, programs
+from minirun.teach.levels.programs import Level
+from required import installed
+
+TOP = Path(__file__).parents[3]
+LEVELS = programs.levels()
+WRONG = [
+    (name, row)
+    for name, rows in tomllib.loads(Path(__file__).with_name("wrong.toml").read_text()).items()
+    for row in rows
+]
+NEEDS = {8: ["nft", "ip"]}
+"""Programs that a level calls besides."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    before = left()
+    yield
+    assert left() == before
+
+
+def left() -> dict[str, Any]:
+    """What a check may not change: mounts, links, cgroups of sandboxes, files of the ladder."""
+    own = f"minirun-level-{os.getpid()}"
+    return {
+        "mounts": [m for m in mountinfo.read() if "/run/ladder" in m.mount_point],
+        "links": [name for name in os.listdir("/sys/class/net") if name.startswith("ladder")],
+        "cgroups": [p for p in Path("/sys/fs/cgroup").glob("*/minirun-level-*") if p.name == own],
+        "files": os.path.exists("/run/ladder"),
+    }
+
+
+def check(
+    minirun: Program, level: Level, *command: str, status: int = 1
+) -> subprocess.CompletedProcess[str]:
+    """`level check`, which asks in English; its exit status is the expected one."""
+    for name in NEEDS.get(level.number, []):
+        installed(name)
+    done = minirun("--lang", "en", "level", "check", str(level.number), *command, timeout=110)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+def finding(done: subprocess.CompletedProcess[str]) -> str:
+    found = re.match(r"Not yet \((.*)\):", done.stdout)
+    assert found, done.stdout + done.stderr
+    return found[1]
+
+
+def beside_the_library(folder: Path, level: Level, text: str) -> str:
+    """Write a program of a level, with linux.py beside it."""
+    shutil.copy(programs.folder() / programs.LIBRARY, folder)
+    (folder / level.file).write_text(text)
+    return str(folder / level.file)
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_the_solution_holds(minirun: Program, level: Level) -> None:
+    done = check(minirun, level, str(level.path), status=0)
+    assert f"Level {level.number} holds: {len(checks.CHECKS[level.number])} checks" in done.stdout
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_the_skeleton_fails_where_it_says(minirun: Program, level: Level, tmp_path: Path) -> None:
+    done = minirun("--lang", "en", "level", "start", str(level.number), str(tmp_path))
+    assert level.idea.split()[0] in done.stdout
+    done = check(minirun, level, str(tmp_path / level.file))
+    assert finding(done) == "not-written"
+    gap = re.search(r"(\S+) is not written yet", done.stdout)
+    assert gap and gap[1] in level.gaps
+    assert " ".join(level.gaps[gap[1]].split()) in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(("name", "row"), WRONG, ids=lambda each: each if isinstance(each, str)
+                         else each["title"].replace(" ", "-"))  # fmt: skip
+def test_a_wrong_program_gets_its_hint(
+    minirun: Program, name: str, row: dict[str, Any], tmp_path: Path
+) -> None:
+    level = programs.find(name)
+    text = level.path.read_text()
+    for old, new in row["edits"]:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    done = check(minirun, level, beside_the_library(tmp_path, level, text))
+    assert finding(done) == row["finding"], done.stdout
+    hint = programs.findings()[row["finding"]].hint
+    assert hint.split("{")[0].split()[0] in done.stdout.partition("Hint:")[2]
+
+
+def test_each_level_has_five_wrong_programs() -> None:
+    for level in LEVELS:
+        assert len([name for name, _ in WRONG if name == level.name]) >= 5
+
+
+def test_level_3_in_c(minirun: Program, tmp_path: Path) -> None:
+    compiler = installed("gcc")
+    binary = tmp_path / "level3"
+    source = Path(__file__).with_name("level3.c")
+    subprocess.run([compiler, "-Wall", "-Werror", "-o", binary, source], check=True)
+    check(minirun, LEVELS[3], "--", str(binary), status=0)
+    wrong = source.read_text().replace("MS_REC | MS_PRIVATE", "MS_PRIVATE")
+    (tmp_path / "wrong.c").write_text(wrong)
+    subprocess.run([compiler, "-o", binary, tmp_path / "wrong.c"], check=True)
+    assert finding(check(minirun, LEVELS[3], "--", str(binary))) == "mounts-spread"
+
+
+def test_devices_of_version_2(minirun: Program) -> None:
+    """The eBPF program is tried on a machine that has both versions, too."""
+    code = (
+        "import sys; from minirun.teach.levels import checks, material, sandbox, tried\n"
+        "from minirun.core.keeping.settings import Settings\n"
+        "from minirun.teach.levels.checks import gpus\n"
+        "settings = Settings(root=sys.argv[1], store=sys.argv[2])\n"
+        "lower = material.lowerdir(material.image('busybox', settings))\n"
+        "driver = str(material.driver(settings))\n"
+        "def work():\n"
+        "    words = [sys.executable, sys.argv[3]]\n"
+        "    environment = {'NVIDIA_DRIVER_ROOT': driver}\n"
+        "    tried_one = tried.TriedProgram(words, 5, material.layers(lower), environment)\n"
+        "    for check in (gpus.nodes_are_there, gpus.rules_hold, gpus.gpus_are_listed):\n"
+        "        check(tried_one)\n"
+        "    return {'held': 'yes'}\n"
+        "print(sandbox.run(work, 60, unified=True))\n"
+    )
+    words = [sys.executable, "-c", code, str(minirun.root), STORE, str(LEVELS[5].path)]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=TOP)
+    assert done.stdout == "{'held': 'yes'}\n", done.stdout + done.stderr
+
+
+def test_korean(minirun: Program, tmp_path: Path) -> None:
+    done = minirun("--lang", "ko", "level", "start", "1", str(tmp_path))
+    assert "레벨 1" in done.stdout
+    assert "호스트에 나타나지 않습니다" in (tmp_path / "01_namespaces.py").read_text()
+    done = minirun("--lang", "ko", "level", "check", "1", str(tmp_path / "01_namespaces.py"))
+    assert done.returncode == 1 and "아직 아닙니다 (not-written)" in done.stdout
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["start", "12"], "there is no level '12' (0 to 9)"),
+    (["check", "3", "/no/such/file.py"], "/no/such/file.py: no such file"),
+    (["check", "3", "--", "no-such-program"], "no-such-program: no such program"),
+    (["climb"], "unknown command 'level climb'"),
+])  # fmt: skip
+def test_wrong_words(minirun: Program, words: list[str], said: str) -> None:
+    done = minirun("level", *words)
+    assert done.returncode == 1 and said in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_file_is_never_overwritten(minirun: Program, tmp_path: Path) -> None:
+    minirun("level", "start", "0", str(tmp_path))
+    (tmp_path / "00_process.py").write_text("mine")
+    done = minirun("level", "start", "0", str(tmp_path))
+    assert done.returncode == 1 and "is there already" in done.stderr
+    assert (tmp_path / "00_process.py").read_text() == "mine"
+
+
+def test_diff_and_solution(minirun: Program) -> None:
+    done = minirun("level", "diff", "0", "1")
+    assert "+    pid = linux.clone(NAMESPACES)" in done.stdout.splitlines()
+    done = minirun("level", "solution", "9")
+    assert done.stdout == LEVELS[9].path.read_text()
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_a_level_stands_alone(level: Level) -> None:
+    """It imports the standard library, python-prctl, pyroute2, linux.py; what it names is there."""
+    text = level.path.read_text()
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            names.add(str(node.module).partition(".")[0])
+    assert names <= {*sys.stdlib_module_names, "prctl", "pyroute2", "linux"}
+    for path in re.findall(r"minirun: ([a-z0-9_/]+\.py)", text):
+        assert (TOP / "minirun" / path).exists(), path
+
+
+@pytest.mark.parametrize("number", range(1, 10))
+def test_a_gap_is_what_is_new(number: int) -> None:
+    """What a skeleton leaves out is not in the level before, or is not the same there."""
+
+    def bodies(level: Level) -> dict[str, str]:
+        functions = dict(programs._functions(ast.parse(level.path.read_text())))
+        return {name: ast.unparse(function) for name, function in functions.items()}
+
+    before, now = bodies(LEVELS[number - 1]), bodies(LEVELS[number])
+    for gap in LEVELS[number].gaps:
+        assert now[gap] != before.get(gap), gap
