@@ -45,7 +45,8 @@ def start(
     Raises CommandError (126, 127) if execve failed, MinirunError if init died before, OSError.
     """
     next_state, record = "", container.record._replace(status=state.RUNNING, complete=True)
-    if not container.record.complete:  # `create` has set it: then no exec.fifo means running
+    if not container.record.complete or container.record.status == state.CREATING:
+        # what `create` has made says CREATED already: then no exec.fifo means running
         # written before the start: the command may fill the disk
         next_state = state.write_next(container.directory, record)
     try:
@@ -159,7 +160,7 @@ def destroy(container: Container) -> None:
         rings.function("unmount_root")(noted)
     reap(record.init)
     await_supervisor(record.supervisor)
-    leave_networks(container)
+    give_back(container)
     _poststop(container)
     anonymous = any(row.get("anonymous") for row in record.mounts or ())
     if anonymous and (record.auto_remove or not record.complete):
@@ -226,10 +227,12 @@ def clear_cgroup(container: Container) -> None:
             rings.function("clear_cgroup")(container.cgroup, PATIENCE)
 
 
-def leave_networks(container: Container) -> None:
-    """Give back what the container has of networks, if it has any. Raises OSError."""
+def give_back(container: Container) -> None:
+    """Give back what the container has of the host besides its cgroup. Raises OSError."""
     if container.record.network:
         rings.function("leave_networks")(container)
+    if container.record.shared_memory:
+        rings.function("unmount_shared_memory")(container)
 
 
 def reap(init: ProcessIdentity | None) -> None:

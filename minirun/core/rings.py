@@ -21,6 +21,7 @@ FUNCTIONS = {
     "cgroup_entrance": "minirun.cgroups.entrance.Entrance",
     "empty_directory": "minirun.oci.namespaces.userns.empty_directory",
     "leave_networks": "minirun.net.attach.leave",
+    "unmount_shared_memory": "minirun.running.shared_memory.unmount",
     "drop_volumes": "minirun.running.volumes.drop",
     "keep_log": "minirun.running.kept_logs.keep",
     "gpu_arguments": "minirun.gpu.nvidia.hook.in_line",

@@ -211,13 +211,13 @@ def _host_config(container: Container) -> Fields:
         CgroupnsMode="private" if "cgroup" in namespaces else "host",
         **_names_of(container),
         GroupAdd=[str(gid) for gid in groups] or None,
-        IpcMode=_shared(namespaces, "ipc", "private"), Cgroup="", Links=None,
-        OomScoreAdj=config.process.get("oomScoreAdj") or 0, PidMode=_shared(namespaces, "pid", ""),
+        IpcMode=_ipc_mode(container), Cgroup="", Links=None,
+        OomScoreAdj=config.process.get("oomScoreAdj") or 0, PidMode=_shared(container, "pid"),
         Privileged=privileged, PublishAllPorts=False,
         ReadonlyRootfs=bool((config.raw.get("root") or {}).get("readonly")),
         SecurityOpt=_security(container) or None,
         Tmpfs={row["Destination"]: row["Mode"] for row in rows if row["Type"] == "tmpfs"},
-        UTSMode=_shared(namespaces, "uts", ""), UsernsMode="" if "user" in namespaces else "host",
+        UTSMode=_shared(container, "uts"), UsernsMode="" if "user" in namespaces else "host",
         ShmSize=_shm_size(container), Sysctls=config.linux.get("sysctl") or {}, Runtime="minirun",
         Isolation="", CpuShares=cpu.get("shares") or 0, Memory=memory.get("limit") or 0,
         NanoCpus=quota * 10**9 // period if by_cpus else 0,
@@ -256,9 +256,20 @@ def _beyond(those: Any, others: Any) -> list[str]:
     return [name for name in those if name not in set(others)]
 
 
-def _shared(namespaces: dict[str, str], kind: str, usual: str) -> str:
-    """Return how a namespace is shared: docker's "host" if it is the host's."""
-    return "host" if kind not in namespaces else namespaces[kind] or usual
+def _shared(container: Container, kind: str) -> str:
+    """Return whose a namespace is, in docker's words: host, container:ID, "" for its own."""
+    if other := container.record.joined.get(kind):
+        return f"container:{other}"
+    return container.config.namespaces.get(kind, "host")
+
+
+def _ipc_mode(container: Container) -> str:
+    if shared := _shared(container, "ipc"):
+        return shared
+    if container.record.shared_memory:
+        return "shareable"
+    has_shm = any(row["destination"] == run_config.SHM for row in container.config.raw["mounts"])
+    return "private" if has_shm else "none"
 
 
 def network_mode(container: Container) -> str:
@@ -268,23 +279,11 @@ def network_mode(container: Container) -> str:
     if path is None or asked.get("mode") == "host":
         return "host"
     if path:
-        return f"container:{_owner(container, path)}"
+        return _shared(container, "network")
     rows = asked.get("networks") or ()
     if asked.get("mode") == "networks" and rows:
         return str(rows[0]["network"])
     return str(asked.get("program") or "none") if asked.get("mode") == "userspace" else "none"
-
-
-def _owner(container: Container, path: str) -> str:
-    """Return the id of the container whose namespace a path is; the path if it is none's."""
-    pid = path.removeprefix("/proc/").removesuffix("/ns/net")
-    for name in state.names(container.settings.root):
-        try:
-            if str(state.load(container.settings.root, name).pid) == pid:
-                return name
-        except (StateError, OSError):
-            continue
-    return path
 
 
 def _names_of(container: Container) -> dict[str, Any]:
@@ -325,7 +324,7 @@ def _security(container: Container) -> list[str]:
 
 def _shm_size(container: Container) -> int:
     for row in container.config.raw.get("mounts") or []:
-        if row["destination"] == "/dev/shm":
+        if row["destination"] == run_config.SHM:
             for option in row.get("options") or []:
                 name, _, value = option.partition("=")
                 if name == "size" and value[:-1].isdigit():

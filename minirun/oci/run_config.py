@@ -42,7 +42,8 @@ NETWORK_FILES = ("hosts", "hostname", "resolv.conf")
 """What minirun.net.names makes in the container's directory, and what lies in its /etc then."""
 SPREADING = frozenset(("shared", "rshared", "slave", "rslave", "private", "rprivate"))
 """Kinds of propagation that a bind mount may have: mount_namespaces(7), "Shared subtrees"."""
-IPC_MOUNTS = ("/dev/shm", "/dev/mqueue")
+SHM = "/dev/shm"
+IPC_MOUNTS = (SHM, "/dev/mqueue")
 """What belongs to an IPC namespace; with the host's, these are the host's too."""
 
 
@@ -88,6 +89,12 @@ class RunOptions(Record):
     domainname: str = ""
     ipc: str = "private"
     """private; host: its namespace and /dev/shm, which MPS needs; none: without /dev/shm."""
+    ipc_path: str = ""
+    """Another container's IPC namespace, as a path."""
+    shm: str = ""
+    """What is bound at /dev/shm, a path: minirun.running.shared_memory; "": a tmpfs of its own."""
+    joined: dict[str, str] = {}
+    """Kind of namespace → id of the container whose it is."""
     cgroup_parent: str = ""
     uid_maps: tuple[tuple[int, int, int], ...] = ()
     gid_maps: tuple[tuple[int, int, int], ...] = ()
@@ -229,11 +236,13 @@ def _mounts(run: RunOptions, mounts: list[dict[str, Any]]) -> list[dict[str, Any
         open_ones = ("/sys", "/sys/fs/cgroup")
         mounts = [_writable(row) if row["destination"] in open_ones else row for row in mounts]
     if run.ipc == "none":
-        mounts = [row for row in mounts if row["destination"] != "/dev/shm"]
+        mounts = [row for row in mounts if row["destination"] != SHM]
     elif run.ipc == "host":
         mounts = [row for row in mounts if row["destination"] not in IPC_MOUNTS]
         for path in filter(os.path.isdir, IPC_MOUNTS):
             _bind(mounts, path, path, ("nosuid", "nodev", "noexec"))
+    if run.shm:
+        mounts = [_bound_shm(row, run.shm) if row["destination"] == SHM else row for row in mounts]
     if run.network:
         given = {destination for _, destination, _ in run.mounts}
         for name in NETWORK_FILES:
@@ -249,6 +258,11 @@ def _mounts(run: RunOptions, mounts: list[dict[str, Any]]) -> list[dict[str, Any
             row = {"destination": destination, "type": "tmpfs", "source": "tmpfs"}
             mounts.append({**row, "options": list(options)})
     return mounts
+
+
+def _bound_shm(row: dict[str, Any], source: str) -> dict[str, Any]:
+    """Return the row of /dev/shm as a bind mount; its size is that of what is bound."""
+    return row | {"type": "bind", "source": source, "options": ["rbind", *row["options"]]}
 
 
 def _writable(row: dict[str, Any]) -> dict[str, Any]:
@@ -278,9 +292,10 @@ def _linux(run: RunOptions, example: dict[str, Any]) -> dict[str, Any]:
         linux["seccomp"] = seccomp_file.load(run.seccomp, _held(run))
     if run.root_propagation:
         linux["rootfsPropagation"] = run.root_propagation
-    if run.network_path:
-        row = next(row for row in linux["namespaces"] if row["type"] == "network")
-        row["path"] = run.network_path
+    paths = {"network": run.network_path, "ipc": run.ipc_path}
+    for row in linux["namespaces"]:
+        if path := paths.get(row["type"]):
+            row["path"] = path
     if run.uid_maps:
         linux["namespaces"].append({"type": "user"})
         maps = {"uidMappings": run.uid_maps, "gidMappings": run.gid_maps or run.uid_maps}

@@ -32,7 +32,11 @@ from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.keeping import places, state
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
+from minirun.core.lazy import lazy
 from minirun.running import signals
+
+with lazy:
+    from minirun.running import joined  # few join another
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +85,10 @@ def delay(before: float, lasted: float) -> float:
 
 
 def prepare(container: Container, restarts: int) -> Container:
-    """Return a stopped container, ready for another start by this process. Raises OSError."""
+    """Return a stopped container, ready for another start by this process.
+
+    Raises MinirunError, OSError.
+    """
     for name in (places.EVENTS, places.FROM_INIT, places.FROM_RUNTIME, places.EXEC):
         try:
             os.unlink(f"{container.directory}/{name}")
@@ -92,15 +99,16 @@ def prepare(container: Container, restarts: int) -> Container:
         cgroup=None, root_mount=None, exit_status=None, finished=None, poststop_done=False,
         restarts=restarts,
     )  # fmt: skip
-    again = Container(container.settings, _with_limits(container), record)
+    again = Container(container.settings, _config(container), record)
     again.keeps_files = True
     again.save(record)
     return again
 
 
-def _with_limits(container: Container) -> Config:
-    """Return the container's config, with the limits that `update` has set."""
-    config, limits = container.config, container.record.resources
+def _config(container: Container) -> Config:
+    """Return the container's config, with the limits that `update` has set, and with the namespaces
+    that it joins as they are now. Raises MinirunError, OSError."""
+    config, limits = joined.again(container, container.config), container.record.resources
     if limits is None:
         return config
     raw = config.raw | {"linux": config.linux | {"resources": limits}}

@@ -18,7 +18,7 @@ from minirun.core.lazy import lazy
 from minirun.running import handover, output, signals
 
 with lazy:
-    from minirun.running import health, restarts  # few are checked, or start again
+    from minirun.running import health, restarts, shared_memory  # few have one of these
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ def _run(
         _open_log(container, viewers, options.earlier)
         if options.begin:
             options.begin(container)
+        if container.record.shared_memory:
+            shared_memory.mount(container)
         detach, auto_remove = options.detach, options.auto_remove
         log = options.log if detach or not auto_remove else None
         streams = output.Streams(
@@ -143,7 +145,7 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
         endings.destroy(container)
         return
     endings.clear_cgroup(container)
-    endings.leave_networks(container)
+    endings.give_back(container)
     _save_end(container, status)
     events.close_log()
 

@@ -93,6 +93,24 @@ def test_a_start_that_fails_is_the_end(minirun: Program, tmp_path: Path) -> None
     remove(minirun, NAME, family)
 
 
+@pytest.mark.parametrize("policy", ["no", "on-failure"])
+def test_the_second_run_is_a_run(minirun: Program, policy: str) -> None:
+    """By hand or by itself: its status is running, and exec, kill and stop heed that."""
+    script = "echo run >> /count; [ $(wc -l < /count) = 2 ] || exit 3; sleep 99"
+    minirun("run", "-d", "--name", NAME, "--restart", policy, "busybox", "sh", "-c", script)
+    if policy == "no":
+        wait_until(lambda: record(minirun, NAME)["status"] == "stopped")
+        assert minirun("start", NAME).returncode == 0
+    wait_until(lambda: count(minirun, NAME) == 2)
+    shown = "{{.State.Status}} {{.State.Running}}"
+    wait_until(lambda: record(minirun, NAME)["status"] == "running")
+    assert minirun("inspect", "--format", shown, NAME).stdout == "running true\n"
+    done = minirun("exec", NAME, "echo", "inside")
+    assert (done.returncode, done.stdout) == (0, "inside\n"), done.stderr
+    assert minirun("kill", NAME).returncode == 0
+    minirun("rm", "-f", NAME)
+
+
 def test_in_front_too(minirun: Program) -> None:
     done = minirun("run", "--name", NAME, "--restart", "on-failure:2", *CRASH)
     assert (done.stdout, done.returncode) == ("again\n" * 3, 3), done.stderr

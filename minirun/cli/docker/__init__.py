@@ -5,7 +5,6 @@ mounts        --volume, --mount, --tmpfs, --volumes-from, and the volumes that a
 volume        the commands for volumes
 properties    flags that are a property of config.json each: how their values are read
 rights        --user, --group-add, --privileged, --ipc, --security-opt, --init
-joined        another container, whose namespace a new one joins
 view          what is shown while the container starts
 exec          `exec`; exec_flags: its flags; exec_inside: its process, in the sealed interpreter
 ps            ps; filters: --filter

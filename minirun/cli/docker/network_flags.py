@@ -12,8 +12,8 @@ from minirun.core.lazy import lazy
 from minirun.net.request import USERSPACE, Attachment, NetworkRequest
 
 with lazy:
-    from minirun.cli.docker import joined
     from minirun.net import attach, names, network, ports, userspace
+    from minirun.running import joined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -235,5 +235,7 @@ def _of_container(run: RunOptions, name: str, settings: Settings) -> RunOptions:
     given = {destination for _, destination, _ in run.mounts}
     rows = tuple(row for row in shared if row[1] not in given)
     hostname = str(other.config.raw.get("hostname") or run.hostname)
-    where = f"/proc/{other.record.pid}/ns/net"
-    return run._replace(network_path=where, mounts=(*rows, *run.mounts), hostname=hostname)
+    return run._replace(
+        network_path=joined.path(other, "network"), mounts=(*rows, *run.mounts),
+        hostname=hostname, joined=run.joined | {"network": other.id},
+    )  # fmt: skip

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.cli.docker import joined
 from minirun.cli.docker.run_flags import (
     HEALTH_FLAGS,
     PROPERTIES,
@@ -30,6 +29,7 @@ from minirun.core.lazy import lazy
 
 with lazy:
     from minirun.oci.tuning import sysctl
+    from minirun.running import joined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def add(run: RunOptions, flags: ConfigFlags, settings: Settings) -> RunOptions:
         if isinstance(value, dict) and str(value.get("path")).startswith("container:"):
             kind = path.rpartition("=")[2]
             other = joined.running(value["path"], settings, kind)
-            found[path] = {"path": f"/proc/{other.record.pid}/ns/{kind}"}
+            found[path] = {"path": joined.path(other, kind)}
+            run = run._replace(joined=run.joined | {kind: other.id})
     return run._replace(properties=(*run.properties, *found.items()))
 
 

@@ -8,6 +8,8 @@ import os
 
 from minirun.cli.docker.run_flags import ConfigFlags
 from minirun.core.errors import MinirunError, UsageError
+from minirun.core.keeping import places
+from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.lazy import lazy
 from minirun.image.store import Image
 from minirun.oci.image_user import groups_in_layers, in_layers
@@ -17,6 +19,7 @@ from minirun.oci.seccomp.file import NAME as DEFAULT_PROFILE
 with lazy:
     from minirun.cli.docker import properties
     from minirun.oci.tuning import labels  # 10 ms, for AppArmor
+    from minirun.running import joined, shared_memory
 
 _UNCONFINED = "unconfined"
 _SECURITY = (
@@ -43,8 +46,6 @@ def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
     run = run._replace(user=(user.uid, user.gid, tuple(dict.fromkeys((*user.groups, *more)))))
     if flags.privileged:
         run = _privileged(run)
-    if flags.ipc:
-        run = run._replace(ipc=_ipc(flags.ipc))
     return _confined(run, flags.security_opt)
 
 
@@ -56,13 +57,25 @@ def _privileged(run: RunOptions) -> RunOptions:
     )  # fmt: skip
 
 
-def _ipc(mode: str) -> str:
-    """Return --ipc. Raises UsageError."""
-    if mode in ("", "private", "shareable"):
-        return "private"
-    if mode not in ("host", "none"):
-        raise UsageError(f"invalid --ipc {mode!r}", "private, shareable, host or none")
-    return mode
+def with_ipc(run: RunOptions, mode: str, settings: Settings) -> RunOptions:
+    """Return the options with --ipc. Raises MinirunError, OSError."""
+    if mode.startswith("container:"):
+        other = joined.running(mode, settings, "ipc")
+        if "ipc" not in other.config.namespaces:
+            return run._replace(ipc="host")
+        return run._replace(
+            ipc_path=joined.path(other, "ipc"), shm=shared_memory.source(other),
+            joined=run.joined | {"ipc": other.id},
+        )  # fmt: skip
+    if mode not in ("private", "shareable", "host", "none"):
+        right = "private, shareable, host, none, or container:ID"
+        raise UsageError(f"invalid --ipc {mode!r}", right)
+    if mode != "shareable":
+        return run._replace(ipc=mode)
+    if unprivileged():
+        text = "--ipc shareable needs root: its /dev/shm is a mount of the host"
+        raise UsageError(text, "leave it out: the container's own is private")
+    return run._replace(shm=places.SHM)
 
 
 def with_init(run: RunOptions) -> RunOptions:

@@ -102,7 +102,8 @@ def _launch(
             gpus=flags.gpus, warnings=list(options.warnings), seccomp=options.seccomp,
             network=options.network.as_json() if options.network else None,
             default_pids_limit="pids_limit" not in flags.given, declared=options.declared,
-            mounts=list(options.mount_records) or None,
+            mounts=list(options.mount_records) or None, joined=options.joined,
+            shared_memory=options.shm == places.SHM,
             labels=options.labels, restart=restart, interactive=flags.interactive, health=health,
             stop_timeout=int(flags.stop_timeout), output=limits._asdict() if limits else None,
         )  # fmt: skip

@@ -38,7 +38,7 @@ READERS = {
             "env", "env_file", "uidmap", "gidmap", "annotation", "label", "label_file",
         )
     ),
-    rights: frozenset(("user", "group_add", "privileged", "ipc", "security_opt")),
+    rights: frozenset(("user", "group_add", "privileged", "security_opt")),
 }  # fmt: skip
 """Module → flags. Its `add(run, flags, image)` returns RunOptions with what they say."""
 _OF_GPUS = frozenset(
@@ -96,6 +96,8 @@ def from_flags(
     for module, names in READERS.items():
         if given & names:
             run = module.add(run, flags, image)
+    if flags.ipc:
+        run = rights.with_ipc(run, flags.ipc, settings)
     if not given.isdisjoint(PROPERTIES):
         run = properties.add(run, flags, settings)
     if given & FLAGS_OF_MOUNTS:

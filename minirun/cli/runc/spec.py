@@ -34,6 +34,9 @@ def main_spec(args: list[str], settings: Settings) -> int:
     if flags.args:
         flags.refuse_flags({"bundle"}, "with an image", "minirun spec IMAGE > DIR/config.json")
         options, _ = run_options.from_flags(flags, settings)
+        if options.shm == places.SHM:
+            text = "--ipc shareable is for run and create: nothing looks after a bundle's /dev/shm"
+            raise UsageError(text, "leave it out")
         without_root = flags.rootless or unprivileged()
         is_default = "pids_limit" not in flags.given
         if is_default and (without_root or not _count_processes(settings.cgroup_version)):

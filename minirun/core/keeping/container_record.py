@@ -151,6 +151,10 @@ class ContainerRecord(Record):
     """How its health is checked: minirun.running.health; None: it is not."""
     mounts: MountRecords | None = None
     """What flags and image have mounted in it: its volumes are in use by it as long as it is."""
+    joined: dict[str, str] = {}
+    """Kind of namespace → id of the container whose it is: --network, --pid, --ipc container:ID."""
+    shared_memory: bool = False
+    """Its /dev/shm is mounted on the host: minirun.running.shared_memory."""
     network: dict[str, Any] | None = None
     """What it is to have of networks: minirun.net.request. None: lo alone, or its config.json's."""
     no_pivot: Switch = False

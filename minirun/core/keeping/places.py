@@ -38,6 +38,7 @@
         lower/0/, lower/1/ …      the image's layers, with mapped ids          core/rootfs/build
         network/hosts …           with hostname, resolv.conf: bound in there     net/names
         volumes/0/ …              what the container has in an image's volumes running/reserve
+        shm/                      its /dev/shm, if others may join it     running/shared_memory
         log.json, log.json.1 …    what the command has written to its streams  running/logfile
         name                      what `rename` has called it                  running/renamed
         criu.pid                  the pid of an init that CRIU has restored    engines/criu/restore
@@ -62,12 +63,12 @@ EVENTS, EDITS, SECCOMP = "events.jsonl", "edits.json", "seccomp.json"
 FROM_INIT, FROM_RUNTIME, EXEC, GATE = "init.fifo", "runtime.fifo", "exec.fifo", "gate.fifo"
 ROOTFS, UPPER, WORK, LOWER, VOLUMES = "rootfs", "upper", "work", "lower", "volumes"
 OUTPUT, CRIU_PID, JOIN, NOTIFY = "log.json", "criu.pid", "join.sock", "notify"
-NETWORK_FILES, HALTED, ATTACH, NAME = "network", "halted", "attach.sock", "name"
+NETWORK_FILES, HALTED, ATTACH, NAME, SHM = "network", "halted", "attach.sock", "name", "shm"
 HEALTH, HEALTH_PID = "health.json", "health.pid"
 _NAMES = frozenset(
     (
         STATE, CONFIG, EVENTS, EDITS, FROM_INIT, FROM_RUNTIME, EXEC, GATE, JOIN, ROOTFS, UPPER,
-        WORK, LOWER, VOLUMES, CRIU_PID, SECCOMP, NOTIFY, NETWORK_FILES, HALTED, ATTACH, NAME,
+        WORK, LOWER, VOLUMES, CRIU_PID, SECCOMP, NOTIFY, NETWORK_FILES, HALTED, ATTACH, NAME, SHM,
     )
 )  # fmt: skip
 

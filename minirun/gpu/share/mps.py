@@ -143,8 +143,8 @@ def join(options: RunOptions, text: str, settings: Settings) -> RunOptions:
     return options._replace(
         env=(*share.environment(count), *options.env),
         mounts=(*options.mounts, mount),
-        ipc="host",
-    )
+        ipc="host", shm="",
+    )  # fmt: skip
 
 
 def start(root: str, visible: tuple[str, ...] = ()) -> int:

@@ -195,7 +195,7 @@ def test_init_is_pid_1_and_reaps(minirun: Program) -> None:
         ("--uts container:x", "--uts 'container:x' (host or private)"),
         ("--pid mine", "--pid 'mine' (host, or container:ID)"),
         ("--pid container:", "--pid 'container:' (host, or container:ID)"),
-        ("--ipc mine", "--ipc 'mine' (private, shareable, host or none)"),
+        ("--ipc mine", "--ipc 'mine' (private, shareable, host, none, or container:ID)"),
         ("--runtime kata", "--runtime 'kata' (runc, minirun, nvidia, amd or habana)"),
         ("--isolation process", "--isolation 'process' (default)"),
         ("--group-add nosuchgroup", "unable to find group nosuchgroup"),
