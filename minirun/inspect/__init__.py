@@ -5,6 +5,7 @@ end), and if the two differ.
 
     document    all of it, key by key, for --json; page: as text
     docker_form the same container as docker's `inspect` describes it; sizes: how many bytes it has
+    docker_host HostConfig and Mounts of that; docker_network: NetworkSettings
     use         what containers use, for `stats`
     processes   init: namespaces, user, capabilities, seccomp
     mounts      the kernel's list of mounts

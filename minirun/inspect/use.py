@@ -21,7 +21,7 @@ from minirun.engines import roots
 from minirun.inspect.given import edits_of
 from minirun.inspect.sizes import human, human_binary
 from minirun.running import renamed
-from minirun.show.text.template import Fields
+from minirun.show.template.values import Fields
 
 with lazy:
     from minirun.gpu.nvidia.cli import nvml

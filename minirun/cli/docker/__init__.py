@@ -2,6 +2,7 @@
 
 run           `run`; run_flags: its flags; run_options: what they and the image ask for
 mounts        --volume, --mount, --tmpfs, --volumes-from, and the volumes that an image declares
+mount_flags   what one of these flags says
 volume        the commands for volumes
 properties    flags that are a property of config.json each: how their values are read
 rights        --user, --group-add, --privileged, --ipc, --security-opt, --init

@@ -24,8 +24,8 @@ from minirun.inspect.sizes import human_binary
 from minirun.net import network
 from minirun.oci import features
 from minirun.running import listing
-from minirun.show.text import formats
-from minirun.show.text.template import Fields
+from minirun.show.template import formats
+from minirun.show.template.values import Fields
 
 if TYPE_CHECKING:
     from minirun.core.keeping.container_record import ContainerRecord

@@ -19,8 +19,8 @@ from minirun.core.keeping.record import Record
 from minirun.engines import roots
 from minirun.inspect import past
 from minirun.running import kept_logs, listing, moments, renamed
-from minirun.show.text import formats
-from minirun.show.text.template import Fields, json_of
+from minirun.show.template import formats
+from minirun.show.template.values import Fields, json_of
 
 if TYPE_CHECKING:
     from minirun.core.keeping.container_record import ContainerRecord

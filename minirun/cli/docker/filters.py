@@ -19,7 +19,7 @@ from minirun.net import leases
 from minirun.running import health, moments, renamed
 
 if TYPE_CHECKING:
-    from minirun.show.text.template import Fields
+    from minirun.show.template.values import Fields
 
 STATUSES = ("created", "restarting", "running", "removing", "paused", "exited", "dead")
 HEALTH = ("starting", "healthy", "unhealthy", "none")

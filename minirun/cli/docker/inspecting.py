@@ -18,8 +18,8 @@ from minirun.image import workshop
 from minirun.inspect import docker_form
 from minirun.net.network import NetworkError, load
 from minirun.running import lookup, volumes
-from minirun.show.text import formats
-from minirun.show.text.template import Fields
+from minirun.show.template import formats
+from minirun.show.template.values import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable

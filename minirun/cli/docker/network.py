@@ -27,7 +27,7 @@ with lazy:
     from minirun.net import attach, links, rtnetlink  # pyroute2: 130 ms
     from minirun.running import moments
     from minirun.show.figures import network as network_figure
-    from minirun.show.text import formats, template
+    from minirun.show.template import formats, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -248,9 +248,9 @@ def _fits(store: str, net: Network, wanted: dict[str, list[str]]) -> bool:
     )
 
 
-def _fields(net: Network) -> template.Fields:
+def _fields(net: Network) -> values.Fields:
     """Return what a template sees of a network. Its name is its id."""
-    return template.Fields({
+    return values.Fields({
         "ID": net.name, "Name": net.name, "Driver": "bridge", "Scope": "local",
         "IPv6": bool(net.subnet6), "Internal": net.internal,
         "Labels": ",".join(f"{key}={value}" for key, value in sorted(net.labels.items())),
@@ -305,7 +305,7 @@ def main_inspect(args: list[str], settings: Settings) -> int:
     if not flags.args:
         raise UsageError("network inspect takes one name at least", "minirun network ls")
     found = [network.load(settings.store, each) for each in flags.args]
-    rows = [template.Fields(document(settings.store, each)) for each in found]
+    rows = [values.Fields(document(settings.store, each)) for each in found]
     return write(formats.documents(flags.format, rows))
 
 

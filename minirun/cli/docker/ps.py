@@ -25,16 +25,16 @@ from minirun.show.text import table
 with lazy:
     from minirun.cli import words
     from minirun.cli.docker import filters
-    from minirun.inspect import docker_form, sizes
+    from minirun.inspect import docker_form, docker_host, sizes
     from minirun.net import leases, ports
     from minirun.running import health, processes  # subprocess: 10 ms
-    from minirun.show.text import formats, template
+    from minirun.show.template import formats, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.cli.docker.filters import Candidate
     from minirun.core.keeping.container_record import ContainerRecord
-    from minirun.show.text.template import Fields
+    from minirun.show.template.values import Fields
 
 COLUMNS = ("CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "GPUS", "PORTS")
 FIELDS = {
@@ -143,7 +143,7 @@ def _networks(record: ContainerRecord) -> tuple[str, ...]:
 def _mounts(record: ContainerRecord, settings: Settings) -> list[Fields]:
     root = record.directory.rpartition("/")[0]
     try:
-        return docker_form.mounts(lookup.load(settings._replace(root=root), record.id))
+        return docker_host.mounts(lookup.load(settings._replace(root=root), record.id))
     except (MinirunError, OSError):
         return []  # it is damaged, or has just gone
 
@@ -227,7 +227,7 @@ def _fields(record: ContainerRecord, settings: Settings, flags: Ps) -> Fields:
     whole, asked, own = flags.no_trunc, record.origin or {}, labels(record)
     mounts = _mounts(record, settings)
     names = [row["Name"] or row["Source"] for row in mounts if row["Type"] != "tmpfs"]
-    return template.Fields(
+    return values.Fields(
         Command=_command(record, whole), CreatedAt=moments.shown(record.created),
         Engine=asked.get("engine", ""), GPUs=record.gpus or "",
         ID=record.id if whole else roots.short(record.id),

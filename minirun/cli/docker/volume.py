@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import stat
 
 from minirun.cli import entry_of
@@ -20,7 +18,7 @@ from minirun.running.volumes import Volume, VolumeError
 from minirun.show.text import table
 
 with lazy:
-    from minirun.show.text import formats, template
+    from minirun.show.template import formats, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +29,11 @@ COMMANDS = dict.fromkeys(("create", "ls", "inspect", "rm", "prune"), _HERE)
 _FILTERS = ("name", "label", "dangling", "driver")
 _ANONYMOUS = "com.docker.volume.anonymous"
 """docker's label of an anonymous volume."""
+FIELDS = {
+    "Driver": "DRIVER", "Name": "VOLUME NAME", "Scope": "SCOPE", "Mountpoint": "MOUNTPOINT",
+    "Labels": "LABELS", "CreatedAt": "CREATED AT",
+}  # fmt: skip
+"""What stands above a column of `volume ls --format 'table …'`."""
 
 
 class VolumeCommand(Flags):
@@ -123,35 +126,23 @@ def main_ls(args: list[str], settings: Settings) -> int:
     """List volumes."""
     flags = VolumeLs(args)
     flags.none()
-    if flags.format not in ("table", "json") and "{{" not in flags.format:
-        text = f"invalid --format {flags.format!r}"
-        raise UsageError(text, "table, json, or fields as in '{{.Name}} {{.Mountpoint}}'")
     found = [each for each in _all(settings.store) if _fits(each, flags.filter, settings)]
     if flags.quiet:
         return show(each.name for each in found)
     if flags.format == "table":
         rows = [("DRIVER", "VOLUME NAME"), *((volumes.LOCAL, each.name) for each in found)]
         return write(table.text(rows, 3))
-    documents = [document(each, settings) for each in found]
-    if flags.format == "json":
-        return show(json.dumps(row | {"Labels": _joined(row["Labels"])}) for row in documents)
-    return show([_filled(flags.format, row) for row in documents])
+    return write(formats.lines(flags.format, [_fields(each, settings) for each in found], FIELDS))
 
 
-def _filled(text: str, row: dict[str, Any]) -> str:
-    """Return a line in which {{.Field}} is filled in. Raises UsageError for another field."""
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in row:
-            raise UsageError(f"invalid --format: no field {match[1]!r}", ", ".join(sorted(row)))
-        found = row[match[1]]
-        return _joined(found) if isinstance(found, dict) else str(found)
-
-    return re.sub(r"\{\{\s*\.(\w+)\s*\}\}", value, text)
-
-
-def _joined(labels: dict[str, str]) -> str:
-    return ",".join(f"{key}={value}" for key, value in labels.items())
+def _fields(volume: Volume, settings: Settings) -> values.Fields:
+    """Return what a template sees of a volume, with docker's names."""
+    labels = _labels(volume)
+    return values.Fields(
+        Driver=volumes.LOCAL, Labels=",".join(f"{key}={value}" for key, value in labels.items()),
+        Mountpoint=volumes.data(settings.store, volume.name), Name=volume.name, Scope="local",
+        CreatedAt=volume.created, Label=lambda name: labels.get(name, ""),
+    )  # fmt: skip
 
 
 def _all(store: str) -> list[Volume]:
@@ -213,7 +204,7 @@ def main_inspect(args: list[str], settings: Settings) -> int:
     for name in flags.args:
         try:
             found = document(volumes.load(settings.store, name), settings)
-            rows.append(template.Fields(found))
+            rows.append(values.Fields(found))
         except MinirunError as error:
             say(error.line())
             status = 1

@@ -28,7 +28,8 @@ with lazy:
 
     from minirun.inspect import use
     from minirun.running import process_table, processes
-    from minirun.show.text import formats, terminal
+    from minirun.show.template import formats
+    from minirun.show.text import terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from minirun.core.keeping.container_record import ContainerRecord
     from minirun.inspect.use import Sample
-    from minirun.show.text.template import Fields
+    from minirun.show.template.values import Fields
 
 _INTERVAL = 1.0
 """Seconds between two samples of `stats`."""

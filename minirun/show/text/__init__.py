@@ -3,7 +3,6 @@
 event_row   one event as one row
 lanes       rows as a picture of two lanes
 table       tables and titles: drawn by rich on a terminal, plain elsewhere
-template    Go's templates; formats: docker's --format, which they are the language of
 terminal    what rich draws with, for table and the stepper's screen
 sentences   rows as sentences, for a screen reader
 paint       rows as the text that goes out, with colours

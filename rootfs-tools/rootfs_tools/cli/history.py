@@ -9,8 +9,9 @@ from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.core.keeping.settings import Settings
 from minirun.running import moments
-from minirun.show.text import formats, table
-from minirun.show.text.template import Fields
+from minirun.show.template import formats
+from minirun.show.template.values import Fields
+from minirun.show.text import table
 from rootfs_tools import catalogue
 from rootfs_tools.cli import image_rows
 from rootfs_tools.cli.image_rows import human

@@ -13,8 +13,8 @@ from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
 from minirun.image import store as shelf
 from minirun.running import lookup
-from minirun.show.text import formats
-from minirun.show.text.template import Fields
+from minirun.show.template import formats
+from minirun.show.template.values import Fields
 from rootfs_tools import catalogue, compare
 from rootfs_tools.archives import saving
 from rootfs_tools.cli.images import exactly

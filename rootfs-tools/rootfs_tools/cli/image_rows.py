@@ -10,7 +10,7 @@ from minirun.cli import words
 from minirun.core.errors import UsageError
 from minirun.image import split
 from minirun.running import moments
-from minirun.show.text.template import Fields
+from minirun.show.template.values import Fields
 from rootfs_tools import catalogue
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from minirun.core.keeping.visible import clean, say
 from minirun.image import split
 from minirun.image import store as shelf
 from minirun.image.store import DamagedImage
-from minirun.show.text import formats, table
+from minirun.show.template import formats
+from minirun.show.text import table
 from rootfs_tools import catalogue, recipe
 from rootfs_tools.cli import image_rows
 from rootfs_tools.cli.pull import steps

@@ -479,7 +479,7 @@ BAD: tuple[tuple[tuple[str, ...], int, str], ...] = (
     (("volume", "rm", "nosuch"), 1, "get nosuch: no such volume"),
     (("volume", "rm", "../.."), 1, "no such volume"),
     (("volume", "ls", "-f", "colour=red"), 125, "invalid --filter 'colour=red' (name=PART"),
-    (("volume", "ls", "--format", "{{.Colour}}"), 125, "no field 'Colour'"),
+    (("volume", "ls", "--format", "{{.Colour}}"), 1, "no field Colour"),
     (("volume", "prune", "-f", "--filter", "until=1h"), 125, "invalid --filter 'until=1h'"),
     (("volume", "what"), 125, "unknown command volume 'what'"),
 )  # fmt: skip

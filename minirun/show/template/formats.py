@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from minirun.show.template.execution import Template, compile_template
+from minirun.show.template.values import Fields, Safe, json_of
 from minirun.show.text import table
-from minirun.show.text.template import Fields, Safe, Template, compile_template, json_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

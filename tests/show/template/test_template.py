@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from minirun.show.text.template import Fields, TemplateError, compile_template
+from minirun.show.template.execution import compile_template
+from minirun.show.template.values import Fields, TemplateError
 
 DATA = Fields(
     Id="e86f",
