@@ -18,10 +18,12 @@ from minirun.running.volumes import Volume, VolumeError
 from minirun.show.text import table
 
 with lazy:
+    from minirun.inspect import sizes
     from minirun.show.template import formats, values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 _HERE = "minirun.cli.docker.volume"
@@ -212,16 +214,18 @@ def main_inspect(args: list[str], settings: Settings) -> int:
     return status
 
 
-def prune(settings: Settings) -> tuple[list[str], int]:
-    """Remove the anonymous volumes that no container uses: names, and the bytes that they had.
+def prune(
+    settings: Settings, fits: Callable[[Volume], bool] = lambda volume: volume.anonymous
+) -> tuple[list[str], int]:
+    """Remove the volumes that no container uses and that fit, by default the anonymous ones.
 
-    Raises MinirunError, OSError.
+    Returns their names, and the bytes that they had. Raises MinirunError, OSError.
     """
     total, removed = 0, []
     with volumes.locked(settings.store):
         used = volumes.users(settings)
         for each in _all(settings.store):
-            if each.name not in used and each.anonymous:
+            if each.name not in used and fits(each):
                 total += _size(volumes.data(settings.store, each.name))
                 volumes.remove(settings.store, each.name)
                 removed.append(each.name)
@@ -267,21 +271,17 @@ def main_prune(args: list[str], settings: Settings) -> int:
         say(f"this will remove {kind} not used by at least one container. Continue? [y/N]")
         if _answer().strip().lower() not in ("y", "yes"):
             raise VolumeError("volume prune has been cancelled", "--force does not ask")
-    total, removed = 0, []
-    with volumes.locked(settings.store):
-        used = volumes.users(settings)
-        for each in _all(settings.store):
-            labels = _labels(each)
-            fits = all(_matches(labels, row) for row in kept)
-            fits = fits and not any(_matches(labels, row) for row in dropped)
-            if each.name not in used and fits and (everything or each.anonymous):
-                size = _size(volumes.data(settings.store, each.name))
-                volumes.remove(settings.store, each.name)
-                total += size
-                removed.append(each.name)
+
+    def fits(volume: Volume) -> bool:
+        labels = _labels(volume)
+        has_all = all(_matches(labels, row) for row in kept)
+        has_none = not any(_matches(labels, row) for row in dropped)
+        return has_all and has_none and (everything or volume.anonymous)
+
+    removed, total = prune(settings, fits)
     if removed:
         show(["Deleted Volumes:", *removed, ""])
-    return show([f"Total reclaimed space: {_human(total)}"])
+    return show([f"Total reclaimed space: {sizes.human(total)}"])
 
 
 def _answer() -> str:
@@ -334,12 +334,3 @@ def _size(path: str) -> int:
     finally:
         root.close()
     return total
-
-
-def _human(size: float) -> str:
-    """Return a size as docker writes it: 0B, 1.5kB, 12.3MB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.4g}{unit}"
-        size /= 1000
-    return f"{size:.4g}TB"

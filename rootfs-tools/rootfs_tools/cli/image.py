@@ -105,10 +105,12 @@ def _write_config(bundle: str, image: Mapping[str, Any], tree: str, flags: Unpac
 
 def _build(args: list[str], settings: Settings) -> int:
     """Build of a folder with a Dockerfile, as docker does, or by a recipe of that name."""
-    last = args[-1] if args else ""
-    if last not in recipe.names() and (last == "-" or os.path.isdir(last)):
-        return build.main(args, settings)
-    return images.main(["build", *args], settings)
+    words = [word for word in args if word not in ("-h", "--help")]
+    if words and (
+        words[-1] in recipe.names() or not (words[-1] == "-" or os.path.isdir(words[-1]))
+    ):
+        return images.main(["build", *args], settings)
+    return build.main(args, settings)
 
 
 def _prune(args: list[str], settings: Settings) -> int:
@@ -121,9 +123,9 @@ COMMANDS: dict[str, Callable[[list[str], Settings], int]] = {
     "save": save.main_save, "tag": save.main_tag, "rm": save.main_rmi,
     "history": history.main, "build": _build, "gc": system.main_gc,
     "inspect": image_inspect.main, "diff": image_inspect.main_diff,
-    "prune": _prune, "pull": pull.main, "push": push.main,
+    "import": images.main_import, "prune": _prune, "pull": pull.main, "push": push.main,
 }  # fmt: skip
-"""docker's, and what `images` does besides."""
+"""docker's, and minirun's own gc, unpack and diff."""
 
 
 def main(args: list[str], settings: Settings) -> int:
@@ -134,7 +136,5 @@ def main(args: list[str], settings: Settings) -> int:
     name, *rest = flags.args
     if name in COMMANDS:
         return COMMANDS[name](rest, settings)
-    if name in images.ACTIONS:
-        return images.main(flags.args, settings)
-    known = ", ".join(sorted({*COMMANDS, *images.ACTIONS}))
+    known = ", ".join(sorted(COMMANDS))
     raise UsageError(f"unknown command 'image {name}'", f"one of {known}", 1)

@@ -12,8 +12,8 @@ import pytest
 
 from cli.columns import Runtime
 from conftest import STORE, Program, wait_until
-from minirun.cli import COMMANDS
-from minirun.cli.docker.groups import CONTAINER, SYSTEM
+from minirun.cli.docker import groups, network, volume
+from rootfs_tools.cli import image
 
 
 def good(program: Program, *words: str, input: str = "") -> str:
@@ -44,19 +44,55 @@ def names(program: Program) -> set[str]:
     return set(good(program, "container", "ls", "-a", "--format", "{{.Names}}").split())
 
 
-@pytest.mark.parametrize("verb", sorted({*CONTAINER, *SYSTEM}))
-def test_each_verb_leads_to_its_command(minirun: Program, verb: str) -> None:
-    group, target = (
-        ("container", CONTAINER[verb]) if verb in CONTAINER else ("system", SYSTEM[verb])
-    )
+GROUPS = {
+    "container": groups.CONTAINER, "image": image.COMMANDS, "network": network.COMMANDS,
+    "system": groups.SYSTEM, "volume": volume.COMMANDS,
+}  # fmt: skip
+OF_GROUP = {
+    "container": {"ls", "inspect", "prune"}, "system": {"df", "prune"},
+    "image": {"unpack", "gc", "inspect", "diff", "prune"},
+    "network": {*network.COMMANDS}, "volume": {*volume.COMMANDS},
+}  # fmt: skip
+"""Verbs with a help of their own; another's is that of the command that it is."""
+SYNONYMS = {
+    "container list": "container ls", "container ps": "container ls", "image ls": "images",
+    "image list": "images", "image rm": "rmi",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("group", "verb"), [(group, verb) for group, verbs in GROUPS.items() for verb in sorted(verbs)]
+)
+def test_each_verb_has_the_help_of_its_command(minirun: Program, group: str, verb: str) -> None:
     done = minirun(group, verb, "--help")
     assert (done.returncode, done.stderr) == (0, "")
-    named = (
-        target
-        if target in COMMANDS
-        else f"{group} {verb.replace('list', 'ls').replace('ps', 'ls')}"
-    )
+    named = f"{group} {verb}" if verb in OF_GROUP[group] else verb
+    named = SYNONYMS.get(f"{group} {verb}", named)
     assert done.stdout.startswith(f"Usage: minirun {named} [flags]")
+
+
+def test_image_import_has_the_arguments_of_import(alone: Alone, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    subprocess.run(["tar", "-cf", "tree.tar", "file"], cwd=tmp_path, check=True)
+    assert "mine:latest" in good(alone, "image", "import", str(tmp_path / "tree.tar"), "mine")
+
+
+@pytest.mark.parametrize("everything", [True, False])
+def test_system_prune_of_images(alone: Alone, everything: bool) -> None:
+    """With -a images go that no container was made of; the layers of others stay."""
+    good(alone, "tag", "busybox", "other")
+    alone("run", "-d", "--name", "lives", "busybox", "sleep", "300")
+    shown = good(alone, "system", "prune", "-f", *(["-a"] if everything else []))
+    assert ("untagged: other:latest" in shown) == everything
+    left = {"busybox:latest"} if everything else {"busybox:latest", "other:latest"}
+    assert set(good(alone, "images", "-q").split()) == left
+    assert good(alone, "exec", "lives", "echo", "x") == "x\n"
+    good(alone, "rm", "-f", "lives")
+    asked = alone("system", "prune", "-a", input="n\n").stdout
+    assert "- all images that no container was made of\n" in asked
+    good(alone, "system", "prune", "-af")
+    assert good(alone, "images", "-q") == ""
+    assert not [path for path in (alone.root.parent / "layers").iterdir() if path.name[0] != "."]
 
 
 def test_the_group_is_the_command(minirun: Program) -> None:

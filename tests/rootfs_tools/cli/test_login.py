@@ -52,6 +52,19 @@ def test_login_and_logout(minirun: Program, host: str, kept: Path) -> None:
     assert minirun("logout", host).stdout == f"Not logged in to {host}\n"
 
 
+@pytest.mark.parametrize("flag", ["-p", "--password"])
+def test_a_password_among_the_arguments(minirun: Program, host: str, kept: Path, flag: str) -> None:
+    """It is taken, as docker does, with a warning: others of this machine may read it there."""
+    done = minirun("login", "-u", real.USER, flag, real.PASSWORD, host)
+    assert (done.returncode, done.stdout) == (0, f"Login Succeeded: kept in {kept}\n"), done.stderr
+    assert "--password-stdin" in done.stderr and real.PASSWORD not in done.stderr
+    assert skopeo("login", "--get-login", "--authfile", str(kept), host) == "mona\n"
+    wrong = minirun("login", "-u", real.USER, flag, "wrong", host)
+    assert wrong.returncode == 125 and "unauthorized" in wrong.stderr
+    both = minirun("login", "-u", real.USER, flag, "x", "--password-stdin", host, input="y")
+    assert both.returncode != 0 and real.USER not in both.stdout
+
+
 def test_a_wrong_password_is_not_kept(minirun: Program, host: str, kept: Path) -> None:
     done = login(minirun, host, "wrong")
     assert done.returncode == 125

@@ -1,0 +1,81 @@
+"""network ls, rm and prune: which networks there are, which go, and which stay."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from net.hosts import Host
+
+
+@pytest.fixture
+def three(network_host: Host) -> Host:
+    """Networks a, b and used, which a container is on."""
+    network_host.run("network", "create", "--label", "keep=yes", "--subnet", "10.98.1.0/24", "a")
+    network_host.run("network", "create", "--internal", "--ipv6", "b")
+    network_host.run("network", "create", "used")
+    network_host.run(
+        "run", "-d", "-q", "--name", "c", "--network", "used", "busybox", "sleep", "99"
+    )
+    return network_host
+
+
+def names(host: Host, *words: str) -> list[str]:
+    return host.run("network", "ls", "-q", *words).split()
+
+
+def test_ls(three: Host) -> None:
+    rows = [line.split() for line in three.run("network", "ls").splitlines()]
+    assert rows[0] == ["NAME", "SUBNET", "BRIDGE", "INTERNAL", "CONTAINERS"]
+    found = {row[0]: row for row in rows[1:]}
+    assert found["a"][1] == "10.98.1.0/24" and found["a"][-2:] == ["-", "0"]
+    assert found["b"][-2:] == ["yes", "0"] and found["used"][-2:] == ["-", "1"]
+    form = "{{.Name}} {{.Driver}} {{.Internal}} {{.IPv6}} {{.Labels}}"
+    lines = three.run("network", "ls", "--format", form).splitlines()
+    assert {"a bridge false false keep=yes", "b bridge true true "} <= set(map(str, lines))
+    table = three.run("network", "ls", "--format", "table {{.Name}}\t{{.Subnet}}").splitlines()
+    assert table[0].split() == ["NAME", "SUBNET"] and ["a", "10.98.1.0/24"] in map(str.split, table)
+    document = json.loads(three.run("network", "ls", "--format", "json"))
+    assert {row["Name"] for row in document} == set(names(three))
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("name=us", {"used"}), ("name=a name=b", {"a", "b", "bridge"}), ("label=keep", {"a"}),
+        ("label=keep=no", set()), ("dangling=true", {"a", "b", "bridge"}),
+        ("dangling=false", {"used"}), ("driver=bridge name=b", {"b", "bridge"}),
+        ("driver=macvlan", set()), ("type=builtin", set()),
+    ],
+)  # fmt: skip
+def test_ls_filters(three: Host, words: str, found: set[str]) -> None:
+    three.run("run", "--rm", "-q", "busybox", "true")
+    flags = [flag for word in words.split() for flag in ("-f", word)]
+    assert set(names(three, *flags)) - {"bridge"} == found - {"bridge"}
+
+
+def test_rm(three: Host) -> None:
+    """One that is in use stays, with its container; the others go, and their bridges."""
+    done = three("network", "rm", "a", "used", "nosuch", "b")
+    assert (done.returncode, done.stdout) == (1, "a\nb\n")
+    assert done.stderr.splitlines() == [
+        "minirun: network used is in use by c (minirun network disconnect used c)",
+        "minirun: network nosuch not found (minirun network ls)",
+    ]
+    assert set(names(three)) - {"bridge"} == {"used"}
+    assert three("network", "rm", "-f", "nosuch").returncode == 0
+    assert three("exec", "c", "ip", "address", "show", "eth0").returncode == 0
+    three.run("rm", "-f", "c")
+    assert three.run("network", "rm", "used") == "used"
+
+
+def test_prune(three: Host) -> None:
+    assert three.run("network", "prune", "-f", "--filter", "until=1h") == ""
+    time.sleep(0.01)
+    assert three.run("network", "prune", "-f", "--filter", "label=keep=yes") == "a"
+    assert three.run("network", "prune", "-f").split() == ["b"]
+    assert "used" in names(three)
+    three.run("rm", "-f", "c")
+    assert three.run("network", "prune", "-f").split() == ["used"]
