@@ -90,12 +90,12 @@ MODULES = {
 COMMANDS = {name: module for module, names in MODULES.items() for name in names.split()}
 RUNC = frozenset(
     (
-        "create", "start", "state", "kill", "delete", "list", "pause", "resume", "update",
-        "features", "spec", "checkpoint", "restore",
+        "create", "start", "state", "kill", "delete", "list", "pause", "resume", "features",
+        "spec", "checkpoint", "restore",
     )
 )  # fmt: skip
 """runc's own: where docker's errors end with status 125, theirs end with 1. (exec: with 255; ps and
-events: with an id.)"""
+events: with an id; update: of a bundle's container.)"""
 
 
 class GlobalFlags(Flags):

@@ -31,7 +31,7 @@ def main_create(args: list[str], settings: Settings) -> int:
 
 def main_start(args: list[str], settings: Settings) -> int:
     """Let a created container run its command; docker's: of one that has stopped, too."""
-    if len(args) == 1 and args[0][:1] != "-" and not _is_dockers(settings, args[0]):
+    if len(args) == 1 and args[0][:1] != "-" and not is_dockers(settings, args[0]):
         return control.main_start(args, settings)
     return int(start.main_start(args, settings))
 
@@ -39,7 +39,7 @@ def main_start(args: list[str], settings: Settings) -> int:
 def main_kill(args: list[str], settings: Settings) -> int:
     """Send a signal; docker's is KILL unless another is named, and several containers may be."""
     flags = control.Kill(args)
-    one = len(flags.args) == 1 and _is_dockers(settings, flags.args[0])
+    one = len(flags.args) == 1 and is_dockers(settings, flags.args[0])
     if not flags.all and (flags.signal or len(flags.args) > 2 or one):
         number = control.signal_number(flags.signal or "KILL")
         return int(stop.each_container(flags.args, settings, lambda it: control.kill(it, number)))
@@ -49,7 +49,7 @@ def main_kill(args: list[str], settings: Settings) -> int:
 def main_pause(args: list[str], settings: Settings) -> int:
     """Stop all processes of a container where they are; docker's: of several."""
     words = Flags(args, "pause").args
-    if len(words) == 1 and not _is_dockers(settings, words[0]):
+    if len(words) == 1 and not is_dockers(settings, words[0]):
         return control.main_pause(args, settings)
     words or Flags(args, "pause").one_id()
     return int(stop.each_container(words, settings, control.pause))
@@ -62,7 +62,7 @@ def main_unpause(args: list[str], settings: Settings) -> int:
     return int(stop.each_container(words, settings, control.resume))
 
 
-def _is_dockers(settings: Settings, name: str) -> bool:
+def is_dockers(settings: Settings, name: str) -> bool:
     """Return True for one of `run IMAGE` or `create IMAGE`, or for a part of a name."""
     try:
         return state.load(settings.root, name).managed

@@ -165,6 +165,9 @@ def destroy(container: Container) -> None:
     anonymous = any(row.get("anonymous") for row in record.mounts or ())
     if anonymous and (record.auto_remove or not record.complete):
         rings.function("drop_volumes")(container)
+    if record.exit_status is not None and not container.keeps_files:
+        why = "the record, which says it too, goes now, and this log stays"
+        events.emit("note", "command ended", {"status": record.exit_status}, why=why)
     events.close_log()
     if container.keeps_files:
         return

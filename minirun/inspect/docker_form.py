@@ -2,8 +2,8 @@
 
 It is made of the record (state.json), config.json, the leases of its networks and the log. Field
 names and their order are docker's (Engine API, "Inspect a container"). What docker keeps of a
-command line, and minirun does not, is read back from config.json: CapAdd is what goes beyond the
-default capabilities, and Entrypoint is the image's if the command begins with it.
+command line, and minirun does not, is read back from config.json: Entrypoint is the image's if the
+command begins with it.
 """
 
 from __future__ import annotations

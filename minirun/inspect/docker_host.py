@@ -17,7 +17,7 @@ from minirun.show.template.values import Fields
 
 if TYPE_CHECKING:
     from minirun.core.container import Container
-    from minirun.core.keeping.container_record import ContainerRecord
+    from minirun.core.keeping.container_record import ContainerRecord, MountRecord
 
 _SHM = 64 << 20
 _CPUS_PERIOD = 100_000
@@ -33,26 +33,35 @@ def _own_files() -> set[str]:
 
 
 def mounts(container: Container) -> list[Fields]:
-    """Return what is mounted besides what every container has: bind mounts, volumes, tmpfs."""
+    """Return what is mounted besides what every container has: bind mounts, volumes, tmpfs.
+
+    As with docker --tmpfs is not among them: HostConfig has it.
+    """
     found = []
+    known = {row["target"]: row for row in container.record.mounts or ()}
     for row in container.config.raw.get("mounts") or []:
         options, source = row.get("options") or [], row.get("source", "")
         is_bind = row.get("type") == "bind" or bool({"bind", "rbind"} & set(options))
         is_tmpfs = row.get("type") == "tmpfs" and row["destination"] not in _defaults()
         is_flags = row["destination"] in (*run_config.IPC_MOUNTS, run_config.INIT)
-        if (is_bind and source not in _own_files() and not is_flags) or is_tmpfs:
-            found.append(_mount(container, row["destination"], source, options, is_bind=is_bind))
+        noted = known.get(row["destination"])
+        if noted and "tmpfs" in noted:
+            continue
+        if noted or (is_bind and source not in _own_files() and not is_flags) or is_tmpfs:
+            found.append(_mount(container, noted, row, is_bind=is_bind))
     return found
 
 
 def _mount(
-    container: Container, destination: str, source: str, options: list[str], *, is_bind: bool
+    container: Container, noted: MountRecord | None, row: dict[str, Any], *, is_bind: bool
 ) -> Fields:
-    known = [row for row in container.record.mounts or () if row["target"] == destination]
-    kind = known[0]["type"] if known else "bind" if is_bind else "tmpfs"
+    options, source = row.get("options") or [], row.get("source", "")
+    kind = noted["type"] if noted else "bind" if is_bind else "tmpfs"
     named = {}
-    if kind == "volume":  # without a name: in the container's directory, as the image declares it
-        name = known[0]["name"] or f"{container.id}-{source.rpartition('/')[2]}"
+    if (
+        noted and kind == "volume"
+    ):  # without a name: in the container's directory, as the image declares it
+        name = noted["name"] or f"{container.id}-{source.rpartition('/')[2]}"
         named = {"Name": name, "Driver": "local"}
     if is_bind and not source.startswith("/"):
         source = f"{container.directory}/{source}"
@@ -60,7 +69,7 @@ def _mount(
     spread = [word for word in options if word.lstrip("r") in ("private", "shared", "slave")]
     return Fields(
         Type=kind, **{"Name": "", **named}, Source=source if is_bind else "",
-        Destination=destination, Mode=",".join(shown), RW="ro" not in options,
+        Destination=row["destination"], Mode=",".join(shown), RW="ro" not in options,
         Propagation=(spread or ["rprivate"])[-1] if kind == "bind" else "",
     )  # fmt: skip
 
@@ -71,7 +80,12 @@ def host_config(container: Container) -> Fields:
     limits = record.resources or config.resources
     cpu, memory = limits.get("cpu") or {}, limits.get("memory") or {}
     held = ((config.process.get("capabilities") or {}).get("bounding")) or []
+    added, dropped = record.cap_add, record.cap_drop
+    if not record.managed:  # a bundle's: what differs from docker's default
+        added = _beyond(held, run_config.CAPABILITIES)
+        dropped = _beyond(run_config.CAPABILITIES, held)
     rows = mounts(container)
+    tmpfs = {row["target"]: row["tmpfs"] for row in record.mounts or () if "tmpfs" in row}
     groups = (config.process.get("user") or {}).get("additionalGids") or []
     privileged = set(held) >= set(NUMBERS) and not config.linux.get("maskedPaths")
     quota, period = cpu.get("quota") or 0, cpu.get("period") or 0
@@ -83,8 +97,7 @@ def host_config(container: Container) -> Fields:
         NetworkMode=network_mode(container), PortBindings=bindings(container),
         RestartPolicy=_restart_policy(container), AutoRemove=record.auto_remove,
         VolumeDriver="", VolumesFrom=None,
-        CapAdd=_beyond(held, run_config.CAPABILITIES) or None,
-        CapDrop=_beyond(run_config.CAPABILITIES, held) or None,
+        CapAdd=added or None, CapDrop=dropped or None,
         CgroupnsMode="private" if "cgroup" in namespaces else "host",
         **names_of(container),
         GroupAdd=[str(gid) for gid in groups] or None,
@@ -93,7 +106,7 @@ def host_config(container: Container) -> Fields:
         Privileged=privileged, PublishAllPorts=False,
         ReadonlyRootfs=bool((config.raw.get("root") or {}).get("readonly")),
         SecurityOpt=_security(container) or None,
-        Tmpfs={row["Destination"]: row["Mode"] for row in rows if row["Type"] == "tmpfs"},
+        Tmpfs=tmpfs or None,
         UTSMode=_shared(container, "uts"), UsernsMode="" if "user" in namespaces else "host",
         ShmSize=_shm_size(container), Sysctls=config.linux.get("sysctl") or {}, Runtime="minirun",
         Isolation="", CpuShares=cpu.get("shares") or 0, Memory=memory.get("limit") or 0,

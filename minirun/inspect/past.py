@@ -41,6 +41,19 @@ def started(log: str) -> tuple[float, int] | None:
     return os.stat(log).st_mtime - (events[-1].t - execs[-1]) / 1e9, execs[-1]
 
 
+def exit_status(log: str, pid: int = 0) -> int | None:
+    """Return the exit status of a container that is gone, by its log; None if that does not say,
+    or if `pid` was not its first process. Raises OSError."""
+    try:
+        events = recording.read(log)[0].events
+    except (StateError, LookupError):
+        return None
+    if pid and pid not in (event.pid for event in events):
+        return None
+    found = [e.args.get("status") for e in events if (e.kind, e.name) == ("note", "command ended")]
+    return found[-1] if found and isinstance(found[-1], int) else None
+
+
 def stages(found: Recording | None) -> list[StageFacts]:
     """Return the stages: number, actor, name, duration in ns (None: it never ended), error."""
     return [

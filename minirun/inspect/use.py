@@ -131,7 +131,7 @@ def _gpus(found: list[Sample]) -> dict[str, str] | None:
 
     A GPU's use is that of all its processes: two containers that share one show the same.
     """
-    if not os.path.exists("/proc/driver/nvidia/version") and not os.path.exists("/dev/dxg"):
+    if not _has_driver():
         return None
     try:
         answer = nvml.ask(lambda: lazy.load("pynvml"), _work)
@@ -149,6 +149,11 @@ def _gpus(found: list[Sample]) -> dict[str, str] | None:
             used, total = (sum(row[place] for row in own) for place in (1, 2))
             result[one.record.directory] = f"{busy}%, {human_binary(used)} / {human_binary(total)}"
     return result
+
+
+def _has_driver() -> bool:
+    """Return True if NVIDIA's driver is loaded, or this is WSL 2, which has Windows' own."""
+    return os.path.exists("/proc/driver/nvidia/version") or os.path.exists("/dev/dxg")
 
 
 def _work(library: Any) -> dict[str, Any]:

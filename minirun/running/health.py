@@ -9,6 +9,9 @@ What is kept of the check (ContainerRecord.health) has docker's names too, with 
 nanoseconds: moby's image specification v1.3, Healthcheck. A container is starting until its first
 check that ends with 0, then healthy; after so many failures in a row (Retries) it is unhealthy.
 Failures within StartPeriod do not count. An unhealthy container goes on, as with docker.
+
+The log has each change of Status as one event, and not the checks: their calls, one a second
+perhaps, would fill it in hours, and what a user's `exec` does would find no room.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ import subprocess
 import time
 
 from minirun.common import called
+from minirun.core import events
 from minirun.core.container import Container
+from minirun.core.errors import MinirunError
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.kernel import process
 
@@ -49,6 +54,11 @@ def is_asked(record: ContainerRecord) -> bool:
     return len(test) > 1 and test[0] in ("CMD", "CMD-SHELL")
 
 
+def is_check(container: Container, pid_file: str) -> bool:
+    """Return True if an `exec` with this --pid-file is a check of the container's health."""
+    return pid_file == f"{container.directory}/{places.HEALTH_PID}"
+
+
 def watch(container: Container) -> None:
     """Start the process that checks the container, which runs. Raises OSError."""
     if pid := os.fork():
@@ -64,6 +74,8 @@ def watch(container: Container) -> None:
 def _be_watcher(container: Container) -> None:
     process.become_named("minirun:health")
     os.setsid()
+    events.close_log()
+    events.become("health", os.getpid())
     null = os.open("/dev/null", os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
@@ -141,6 +153,7 @@ class Checks:
             "Start": began, "End": state.timestamp(), "ExitCode": status,
             "Output": output.decode(errors="replace"),
         }  # fmt: skip
+        before = self.found["Status"]
         self.found["Log"] = [*self.found["Log"], row][-_KEPT:]
         if status == 0:
             self.found |= {"Status": "healthy", "FailingStreak": 0}
@@ -151,6 +164,19 @@ class Checks:
             if self.found["FailingStreak"] >= self.asked["Retries"]:
                 self.found["Status"] = "unhealthy"
         self._save()
+        if self.found["Status"] != before:
+            self._log(before, status)
+
+    def _log(self, before: str, status: int) -> None:
+        """Write a change to the log; it may be full, or gone with the container."""
+        try:
+            self.container.open_log()
+            shown = {"before": before, "now": self.found["Status"], "status": status}
+            events.emit("note", "health", shown, why="by the last check, or the last few")
+        except (MinirunError, OSError):
+            pass
+        finally:
+            events.close_log()
 
     def _save(self) -> None:
         path = f"{self.container.directory}/{places.HEALTH}"

@@ -47,6 +47,23 @@ def open_folder(root: str) -> int:
     return os.open(f"{root}/{places.HISTORY}", flags)
 
 
+def paths(root: str) -> list[str]:
+    """Return the paths of the logs in the history of a state root, the oldest first."""
+    try:
+        fd = open_folder(root)
+    except OSError:
+        return []
+    try:
+        return [f"{root}/{places.HISTORY}/{name}" for name in names(fd)]
+    finally:
+        os.close(fd)
+
+
+def container_of(path: str) -> str:
+    """Return the id of the container whose log this is."""
+    return path.rpartition("/")[2].split(".", 2)[2].removesuffix(".jsonl")
+
+
 def names(fd: int) -> list[str]:
     """Return the names of the logs in a history, STAMP.NUMBER.ID.jsonl, the oldest first."""
     return sorted(name for name in os.listdir(fd) if _is_log(name))

@@ -142,6 +142,7 @@ def _open_log(container: Container, viewers: output.Viewers, earlier: bytes) -> 
 def _end(container: Container, status: int, auto_remove: bool) -> None:
     """Record the end, or remove the container with --rm."""
     if auto_remove:
+        container.record = container.record._replace(exit_status=status)
         endings.destroy(container)
         return
     endings.clear_cgroup(container)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
+from minirun.inspect.sizes import human_binary
 
 VERSION = Path("/proc/driver/nvidia/version")
 SUM = "sum 528"
@@ -71,3 +72,16 @@ def test_the_program_itself_needs_a_driver(program: Path) -> None:
         pytest.skip("there is a driver here")
     done = subprocess.run([program], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "libcuda.so.1" in done.stderr
+
+
+def test_stats_has_what_nvidia_smi_says(minirun: Program, program: Path) -> None:
+    """The column of a GPU that does nothing: its memory is that of the host's own look."""
+    driver()
+    flags = ("-d", "--name", "busy", "--gpus", "0", "--gpu-driver", "nvidia")
+    assert minirun("run", *flags, "debian", "sleep", "300").returncode == 0
+    form = "{{.GPU}}"
+    (shown,) = minirun("stats", "--no-stream", "--format", form, "busy").stdout.splitlines()
+    query = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits", "--id=0"]
+    total = int(subprocess.run(query, capture_output=True, text=True, check=True).stdout)
+    percent, _, memory = shown.partition("%, ")
+    assert 0 <= int(percent) <= 100 and memory.endswith(f" / {human_binary(total << 20)}")

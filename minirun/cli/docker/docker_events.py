@@ -2,7 +2,7 @@
 
 There is no daemon that writes them down. A container's record says when it was made and has ended,
 its log when its command began, and the name of a kept log (minirun.running.kept_logs) when the
-container was deleted. What --rm has removed at its end has no exit status any more.
+container was deleted. The exit status of one that is gone is in its log.
 """
 
 from __future__ import annotations
@@ -92,18 +92,10 @@ class _Watcher:
 
     def _of_history(self, root: str) -> list[Happened]:
         """Return the events of containers that are gone; their log's name says when."""
-        try:
-            fd = kept_logs.open_folder(root)
-        except OSError:
-            return []
-        try:
-            names = kept_logs.names(fd)
-        finally:
-            os.close(fd)
-        return [one for name in names for one in self._of_kept(f"{root}/{places.HISTORY}/{name}")]
+        return [one for path in kept_logs.paths(root) for one in self._of_kept(path)]
 
     def _of_kept(self, path: str) -> list[Happened]:
-        stamp, number, rest = path.rpartition("/")[2].split(".", 2)
+        stamp, number, _ = path.rpartition("/")[2].split(".", 2)
         try:
             info = os.stat(path)
             end = moments.moment(
@@ -111,7 +103,7 @@ class _Watcher:
             )
         except (OSError, ValueError):
             return []
-        container_id, begun = rest.removesuffix(".jsonl"), self._begun(path)
+        container_id, begun = kept_logs.container_of(path), self._begun(path)
         record = self.seen.get(info.st_ino)
         attributes = {"image": "", "name": container_id}
         found = []
@@ -125,8 +117,17 @@ class _Watcher:
             ]
         gone = max(end, min(info.st_mtime, end + 1))  # the name has whole seconds
         if begun and not any(one.action == "die" for one in found):
-            found.append(Happened(gone, "die", container_id, attributes, number))
+            found.append(Happened(gone, "die", container_id, attributes | _ended(path), number))
         return [*found, Happened(gone, "destroy", container_id, attributes, number)]
+
+
+def _ended(log: str) -> dict[str, str]:
+    """Return the exit status that a kept log says, as an attribute."""
+    try:
+        status = past.exit_status(log)
+    except OSError:
+        return {}
+    return {} if status is None else {"exitCode": str(status)}
 
 
 def follow(settings: Settings, texts: list[str], form: str, since: str, until: str) -> int:

@@ -28,7 +28,7 @@ from minirun.engines import roots
 from minirun.oci import user, validate
 from minirun.oci.exec import join
 from minirun.oci.terminal import keys
-from minirun.running import background, handover, lookup, output, signals
+from minirun.running import background, handover, health, lookup, output, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ def _exec(container: Container, flags: ExecFlags, managed: bool) -> int:
     if status in (state.STOPPED, state.CREATING) and not held:
         raise _not_running(container)
     container.preserve_fds = handover.preserved(flags.preserve_fds)
-    container.open_log()
+    if not health.is_check(container, flags.pid_file):
+        container.open_log()
     events.become("exec", os.getpid())
     way = join.access(container)
     process = _process(container, flags, way, managed)

@@ -78,6 +78,8 @@ class MountArgument(Record):
     subpath: str = ""
     folder: bool = False
     """`source` is made if it is missing."""
+    tmpfs: str | None = None
+    """The options as --tmpfs has them; None for another flag."""
     inherited: bool = False
     """It is another container's: --volumes-from."""
 
@@ -94,6 +96,8 @@ class MountArgument(Record):
             row["anonymous"] = True
         if self.subpath:
             row["subpath"] = self.subpath
+        if self.tmpfs is not None:
+            row["tmpfs"] = self.tmpfs
         return row
 
 
@@ -325,7 +329,7 @@ def of_tmpfs_flag(text: str) -> MountArgument:
     path, _, words = text.partition(":")
     place = destination(path, f"tmpfs {text!r}", "--tmpfs /path[:size=64m,mode=1777]")
     options = _of_tmpfs(words.split(",") if words else [], f"tmpfs {text!r}")
-    return MountArgument("", place, options)
+    return MountArgument("", place, options, tmpfs=words)
 
 
 def _of_tmpfs(words: list[str], where: str) -> tuple[str, ...]:

@@ -173,7 +173,9 @@ def oom_score(flag: str, text: str) -> int:
 
 
 def cpus(flag: str, text: str) -> dict[str, int]:
-    """Such as 1.5: what is used of each period of 100 ms."""
+    """Such as 1.5: what is used of each period of 100 ms; 0 is docker's word for as it is."""
+    if text == "0":
+        return {}
     plain = text.replace(".", "", 1)
     if not (plain.isascii() and plain.isdigit()) or not 0.01 <= float(text) <= 4096:
         raise _invalid(flag, text, "a number of CPUs from 0.01 up, such as 1.5")

@@ -103,6 +103,7 @@ def _launch(
             network=options.network.as_json() if options.network else None,
             default_pids_limit="pids_limit" not in flags.given, declared=options.declared,
             mounts=list(options.mount_records) or None, joined=options.joined,
+            cap_add=flags.cap_add or None, cap_drop=flags.cap_drop or None,
             shared_memory=options.shm == places.SHM,
             labels=options.labels, restart=restart, interactive=flags.interactive, health=health,
             stop_timeout=int(flags.stop_timeout), output=limits._asdict() if limits else None,

@@ -26,8 +26,8 @@ from minirun.show.text import paint, table
 with lazy:
     from rich import live as rich_live
 
-    from minirun.inspect import use
-    from minirun.running import process_table, processes
+    from minirun.inspect import past, use
+    from minirun.running import kept_logs, process_table, processes
     from minirun.show.template import formats
     from minirun.show.text import terminal
 
@@ -106,9 +106,21 @@ def _wait(place: Settings, container_id: str) -> int:
         try:
             record = state.load(place.root, container_id)
         except StateError:
-            text = f"{container_id} has removed itself at its end, and its exit status with it"
-            raise StateError(text, "run it without --rm", status=1) from None
+            return _kept_status(place.root, container_id, record.first_process()["pid"])
     return record.exit_status
+
+
+def _kept_status(root: str, container_id: str, pid: int) -> int:
+    """Return the exit status of a container that --rm has just removed. Raises StateError."""
+    kept = [path for path in kept_logs.paths(root) if kept_logs.container_of(path) == container_id]
+    try:
+        status = past.exit_status(kept[-1], pid) if kept else None
+    except OSError:
+        status = None
+    if status is not None:
+        return status
+    text = f"{container_id} has removed itself at its end, and its exit status with it"
+    raise StateError(text, "run it without --rm, or with a log", status=1)
 
 
 def _until_it_ends(record: ContainerRecord) -> None:

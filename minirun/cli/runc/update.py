@@ -3,6 +3,10 @@
 It has runc's flags, and runc's JSON, which is config.json's linux.resources (runtime-spec,
 config-linux.md): docker and podman write it to a file, containerd to standard input. Device rules
 in it are passed over, as runc does: what stage 5 has allowed stays.
+
+The exit status of an error is 1, as runc's and dockerd's are. docker's client reads the values of
+flags before, and ends with 125: so it is here with a flag of docker's alone, or a container of
+`run IMAGE`.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import sys
 
 from minirun.cgroups import cgroup_of
+from minirun.cli import as_runc, either
 from minirun.cli.docker.stop import each
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show
@@ -34,10 +39,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_DOCKERS = frozenset(("cpus", "cpu_shares", "restart"))
+
+
 class Update(Flags):
     """Change the limits of a container."""
 
-    command = "update"
+    command, wrong = "update", 1
     resources: str = flag("-r")
     blkio_weight: str
     cpu_period: str
@@ -65,7 +73,25 @@ class Update(Flags):
 def main(args: list[str], settings: Settings) -> int:
     """Change containers; of docker's, the names are printed. Raises MinirunError, OSError."""
     flags = Update(args)
-    changes = _resources_of_file(flags.resources) if flags.resources else _resources(flags)
+    names = flags.args
+    if (
+        flags.given & _DOCKERS
+        or len(names) > 1
+        or (names and either.is_dockers(settings, names[0]))
+    ):
+        if not flags.given:
+            text = "you must provide one or more flags when using this command"
+            raise UsageError(text, "such as --memory 512m, --cpus 1.5, --restart no", 1)
+        changes = _changes(flags)
+        return as_runc(lambda: _change(flags, changes, settings))
+    return as_runc(lambda: _change(flags, _changes(flags), settings))
+
+
+def _changes(flags: Update) -> dict[str, Any]:
+    return _resources_of_file(flags.resources) if flags.resources else _resources(flags)
+
+
+def _change(flags: Update, changes: dict[str, Any], settings: Settings) -> int:
     if flags.restart:
         restarts.parse(flags.restart)
     if not flags.args:

@@ -64,6 +64,8 @@ if TYPE_CHECKING:
         """The volume goes with the container, if --rm or `rm -v` says so."""
         subpath: NotRequired[str]
         """What of the volume is mounted."""
+        tmpfs: NotRequired[str]
+        """The options as --tmpfs has them: docker lists such a one apart from --mount's."""
 
     MountRecords = list[MountRecord]
 
@@ -151,6 +153,10 @@ class ContainerRecord(Record):
     """How its health is checked: minirun.running.health; None: it is not."""
     mounts: MountRecords | None = None
     """What flags and image have mounted in it: its volumes are in use by it as long as it is."""
+    cap_add: list[str] | None = None
+    """--cap-add, as the user wrote it."""
+    cap_drop: list[str] | None = None
+    """--cap-drop, too."""
     joined: dict[str, str] = {}
     """Kind of namespace → id of the container whose it is: --network, --pid, --ipc container:ID."""
     shared_memory: bool = False

@@ -81,8 +81,9 @@ def _are_mounts(value: Any) -> bool:
     for row in value:
         if not isinstance(row, dict) or not _texts(row.get("options")):
             return False
-        texts = (row.get("name"), row.get("source"), row.get("target"), row.get("subpath", ""))
-        if row.get("type") not in ("volume", "bind", "tmpfs") or not _texts(list(texts)):
+        texts = [row.get(key) for key in ("name", "source", "target")]
+        texts += [row.get(key, "") for key in ("subpath", "tmpfs")]
+        if row.get("type") not in ("volume", "bind", "tmpfs") or not _texts(texts):
             return False
         if row["target"][:1] != "/" or type(row.get("anonymous", False)) is not bool:
             return False

@@ -5,13 +5,16 @@ What differs is in DIFFERENT and OF_CONFIG, with its reason.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from cli.columns import Runtime
 from conftest import Program
 from engines.clients.engine import IMAGE, Docker
 
@@ -60,6 +63,7 @@ LINES = (
     ("--cap-drop all --cap-add chown", "grep CapEff /proc/self/status"),
     ("--cap-add NET_ADMIN", "grep CapEff /proc/self/status"),
     ("--cap-add NOSUCH", "true"),
+    ("--cap-add chown --cap-add CAP_CHOWN --cap-drop net_raw", "grep CapEff /proc/self/status"),
     ("--privileged", "sh -c 'grep -c Seccomp:.0 /proc/self/status'"),
     ("", "sh -c 'mount -t tmpfs t /tmp 2>/dev/null; echo $?'"),
     ("--security-opt no-new-privileges", "grep NoNewPrivs /proc/self/status"),
@@ -71,6 +75,7 @@ LINES = (
     ("--sysctl kernel.nosuch=1", "true"),
     ("--memory 64m", "true"),
     ("--memory 1x", "true"),
+    ("--cpus 0", "true"),
     ("--cpus 0.5", "true"),
     ("--cpus 0.5 --cpu-quota 5000", "true"),
     ("--cpu-shares 512 --cpuset-cpus 0", "nproc"),
@@ -99,15 +104,12 @@ DIFFERENT = {
     ("", "/etc/passwd"): "the same",
     ("--device /dev/nosuch", "true"): "docker's 127 is for a command that is not found; 125 here",
     ("--privileged", "sh -c 'grep -c Seccomp:.0 /proc/self/status'"): (
-        "dockerd itself has not every capability on a machine like this one; CapAdd is read back"
+        "dockerd itself has not every capability on a machine like this one"
     ),
     ("--restart on-failure:1", "sh -c 'exit 2'"): "docker's run ends with the first; here the last",
 }
 """Lines whose status, output or fields are not docker's, and why."""
 OF_CONFIG = {
-    "--cap-drop": "CapDrop and CapAdd are read back from config.json: the names of what differs",
-    "--cap-add": "the same",
-    "--tmpfs": "it is among Mounts, which docker has of --mount alone",
     "--ipc host": "SecurityOpt: docker writes label=disable there by itself",
     "--pid host": "the same",
     "-u 12345": "User has the group too",
@@ -124,7 +126,7 @@ FIELDS = (
     "{{.HostConfig.RestartPolicy.Name}} {{.HostConfig.RestartPolicy.MaximumRetryCount}}",
     "{{.Config.User}} {{.Config.WorkingDir}} {{.Config.Tty}} {{.Config.OpenStdin}}",
     "{{.HostConfig.NetworkMode}} {{range $k, $v := .NetworkSettings.Networks}}{{$k}}{{end}}",
-    "{{range .Mounts}}{{.Type}} {{.Destination}} {{.RW}};{{end}}",
+    "{{range .Mounts}}{{.Type}} {{.Destination}} {{.RW}};{{end}} {{json .HostConfig.Tmpfs}}",
 )
 
 
@@ -163,3 +165,36 @@ def test_a_line_does_the_same(both: tuple[Call, Call], flags: str, inside: str) 
         assert ours[:3] == theirs[:3]
     else:
         assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--cpus 0.5", "--cpus 0", "--cpus x", "--memory 64m --memory-swap -1", "--memory 1x",
+        "--memory 0", "--pids-limit x", "--pids-limit 20", "--cpu-shares 0", "--cpu-shares x",
+        "--cpu-quota x", "--restart nosuch", "--restart on-failure:2", "",
+    ],
+)  # fmt: skip
+def test_an_update_ends_as_docker_s(both: tuple[Call, Call], flags: str) -> None:
+    found = []
+    form = "{{.HostConfig.NanoCpus}} {{.HostConfig.Memory}} {{.HostConfig.RestartPolicy}}"
+    for call, image in zip(both, ("busybox", IMAGE), strict=True):
+        call("run", "-d", "--name", "one", "--network=none", "--memory=32m", image, "sleep", "300")
+        done = call("update", *flags.split(), "one")
+        shown = call("inspect", "--format", form, "one").stdout
+        found.append((done.returncode, done.stdout, bool(done.stderr), shown))
+        call("rm", "-f", "one")
+    assert found[0] == found[1]
+
+
+def test_an_update_of_a_bundle_s_container_ends_as_runc_s(
+    both: tuple[Call, Call], tmp_path: Path
+) -> None:
+    program = both[0]
+    assert isinstance(program, Program)
+    runtime = Runtime(program.argv(), tmp_path, f"c-{os.getpid()}")
+    runtime.config()
+    runtime.stopped()
+    for flags in ("--memory 1x", "--pids-limit x", "--nosuch"):
+        assert program("update", *flags.split(), runtime.name).returncode == 1, flags
+    program("delete", "-f", runtime.name)
