@@ -98,15 +98,26 @@ class Attached:
             yield fd, events | (select.POLLOUT if client.waiting else 0)
 
     def handle(self, fd: int) -> None:
-        """Do what there is to do for a descriptor of :meth:`interests`."""
+        """Do what there is to do for a descriptor of :meth:`interests`.
+
+        Its client may be gone: :meth:`show`, since poll(2), has found that out.
+        """
         if fd == self.socket.fileno():
-            client = Attachee(descriptors.accept(self.socket))
-            if client.send(HELLO):
-                self.clients[client.socket.fileno()] = client
+            self._accept()
         elif fd == self.stdin:
             self._write_input(b"")
-        elif not (self.clients[fd].send() and self._receive(self.clients[fd])):
-            self.clients.pop(fd).socket.close()
+        elif fd in self.clients:
+            client = self.clients[fd]
+            if not (client.send() and self._receive(client)):
+                self.clients.pop(fd).socket.close()
+
+    def _accept(self) -> None:
+        try:
+            client = Attachee(descriptors.accept(self.socket))
+        except OSError:
+            return  # it has gone, or there is no descriptor for it now
+        if client.send(HELLO):
+            self.clients[client.socket.fileno()] = client
 
     def _receive(self, client: Attachee) -> bool:
         """Take one message; return False if the client has gone."""

@@ -46,6 +46,8 @@ _KEPT = 5
 _OUTPUT = 4096
 """Bytes of a check's output."""
 _TIMED_OUT = -1
+_PATIENCE = 5.0
+"""Seconds that `exec` gets to end after its command."""
 
 
 def is_asked(record: ContainerRecord) -> bool:
@@ -96,6 +98,24 @@ def read(directory: str) -> dict[str, Any] | None:
     return found
 
 
+def _read(check: subprocess.Popen[bytes], deadline: float) -> bytes:
+    """Return the begin of what a check writes; the rest is read too, and not kept.
+
+    It ends with the output, or at the deadline.
+    """
+    kept = b""
+    if not check.stdout:
+        return kept
+    poll, fd = select.poll(), check.stdout.fileno()
+    poll.register(fd, select.POLLIN)
+    while (left := deadline - time.monotonic()) > 0 and poll.poll(left * 1000):
+        data = os.read(fd, 1 << 16)
+        if not data:
+            break
+        kept = (kept + data)[:_OUTPUT]
+    return kept
+
+
 class Checks:
     """The checks of one container."""
 
@@ -129,24 +149,31 @@ class Checks:
             "--pid-file", pid_file, self.container.id,
             *(words if kind == "CMD" else (*_SHELL, *words)),
         ]  # fmt: skip
-        done = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
         try:
-            output, _ = done.communicate(timeout=self.asked["Timeout"] / 10**9)
-        except subprocess.TimeoutExpired:
-            self._kill(pid_file)
-            done.communicate()
-            seconds = self.asked["Timeout"] / 10**9
-            return began, _TIMED_OUT, f"Health check exceeded timeout ({seconds:g}s)".encode()
-        return began, done.returncode, output[:_OUTPUT]
+            os.unlink(pid_file)  # of the check before: its number may be another process's by now
+        except FileNotFoundError:
+            pass
+        seconds = self.asked["Timeout"] / 10**9
+        deadline = time.monotonic() + seconds
+        with subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as check:
+            output = _read(check, deadline)
+            try:
+                status = check.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self._kill(pid_file, check)
+                text = f"Health check exceeded timeout ({seconds:g}s)"
+                return began, _TIMED_OUT, text.encode()
+        return began, status, output
 
-    def _kill(self, pid_file: str) -> None:
+    def _kill(self, pid_file: str, check: subprocess.Popen[bytes]) -> None:
         """End a check that takes too long: `exec` ends with it."""
         try:
             os.kill(int(state.read_text(pid_file)), 9)
-        except (OSError, ValueError):
-            pass
+            check.wait(_PATIENCE)
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            check.kill()
 
     def _take(self, began: str, status: int, output: bytes) -> None:
         row = {

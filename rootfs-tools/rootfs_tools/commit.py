@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from minirun.cgroups import cgroup_of, stopping
 from minirun.core.container import Container
-from minirun.core.errors import ImageError, StateError
+from minirun.core.errors import ImageError, MinirunError, StateError
 from minirun.core.keeping import state
 from minirun.image import store as shelf
 from minirun.oci.image_user import in_layers
@@ -185,7 +185,10 @@ def _paused(container: Container) -> Iterator[None]:
             os._exit(0)
     os.close(read_end)
     try:
-        stopping.freeze(cgroup)
+        try:
+            stopping.freeze(cgroup)
+        except MinirunError as error:
+            raise StateError(str(error), "commit --pause=false: its files may change") from None
         yield
     finally:
         os.close(write_end)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from conftest import Program, processes, wait_until
 from minirun.core.errors import UsageError
+from minirun.core.keeping import state
 from minirun.oci import descriptors
 from minirun.oci.terminal import keys
 from show.terminal import Terminal
@@ -47,6 +49,21 @@ def test_keys_are_found(typed: list[bytes], passed: bytes, left: bool) -> None:
         data, is_left = looked.feed(chunk)
         found += data
     assert (found, is_left) == (passed, left)
+
+
+def test_who_is_attached_may_be_killed(minirun: Program) -> None:
+    """The container, its supervisor and those who attach later go on."""
+    script = "while :; do echo xxxxxxxxxxxxxxxxx; done"
+    words = ("--log-driver", "none", "--name", "c", "busybox", "sh", "-c", script)
+    assert minirun("run", "-d", *words).returncode == 0
+    for _ in range(20):
+        client = minirun.start("attach", "--no-stdin", "c")
+        assert client.stdout and client.stdout.read(10_000)
+        client.kill()
+        client.communicate()
+    supervisor = json.loads((minirun.root / "c/state.json").read_text())["supervisor"]
+    assert state.is_alive(supervisor)
+    assert minirun("rm", "-f", "c").returncode == 0
 
 
 def test_attach_shows_and_types(minirun: Program) -> None:
@@ -203,6 +220,24 @@ def test_a_check_that_takes_too_long_is_ended(minirun: Program) -> None:
     row = health(minirun, "c")["Log"][0]
     assert (row["ExitCode"], row["Output"]) == (-1, "Health check exceeded timeout (0.5s)")
     assert minirun("exec", "c", "ps").stdout.count("sleep 77") <= 1
+    minirun("rm", "-f", "c")
+
+
+def test_a_check_that_writes_without_end_fills_no_memory(minirun: Program) -> None:
+    """What it writes is read to its end, and the first 4096 bytes are kept, as with docker."""
+    minirun(
+        "run", "-d", "--name", "c", "--health-cmd", "head -c 300000000 /dev/zero | tr '\\0' x",
+        "--health-interval", "200ms", "busybox", "sleep", "99",
+    )  # fmt: skip
+    wait_until(lambda: health(minirun, "c")["Status"] == "healthy", 30)
+    assert health(minirun, "c")["Log"][0]["Output"] == "x" * 4096
+    own = str(minirun.root).encode()
+    (pid,) = [
+        pid for pid, name, _ in processes()
+        if name == "minirun:health" and own in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]  # fmt: skip
+    peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert peak and int(peak[1]) < 100_000
     minirun("rm", "-f", "c")
 
 

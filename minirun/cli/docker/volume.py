@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.cli import entry_of
+from minirun.cli import entry_of, words
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.core.errors import MinirunError, UsageError
@@ -178,9 +178,7 @@ def _has(volume: Volume, key: str, value: str, settings: Settings) -> bool:
         return value == volumes.LOCAL
     if key == "dangling":
         return (volume.name not in volumes.users(settings)) == (value in ("true", "1"))
-    label, equals, wanted = value.partition("=")
-    labels = _labels(volume)
-    return label in labels and (not equals or labels[label] == wanted)
+    return words.has_labels(_labels(volume), [value])
 
 
 def _labels(volume: Volume) -> dict[str, str]:
@@ -274,9 +272,8 @@ def main_prune(args: list[str], settings: Settings) -> int:
 
     def fits(volume: Volume) -> bool:
         labels = _labels(volume)
-        has_all = all(_matches(labels, row) for row in kept)
-        has_none = not any(_matches(labels, row) for row in dropped)
-        return has_all and has_none and (everything or volume.anonymous)
+        has_none = not any(words.has_labels(labels, [row]) for row in dropped)
+        return words.has_labels(labels, kept) and has_none and (everything or volume.anonymous)
 
     removed, total = prune(settings, fits)
     if removed:
@@ -307,11 +304,6 @@ def _of_labels(filters: list[str]) -> tuple[list[str], list[str], bool]:
             hint = "label=KEY[=VALUE], label!=KEY[=VALUE], all=1"
             raise UsageError(f"invalid --filter {text!r}", hint)
     return kept, dropped, everything
-
-
-def _matches(labels: dict[str, str], wanted: str) -> bool:
-    key, equals, value = wanted.partition("=")
-    return key in labels and (not equals or labels[key] == value)
 
 
 def _size(path: str) -> int:

@@ -73,22 +73,14 @@ class Update(Flags):
 def main(args: list[str], settings: Settings) -> int:
     """Change containers; of docker's, the names are printed. Raises MinirunError, OSError."""
     flags = Update(args)
+    if flags.resources:
+        return as_runc(lambda: _change(flags, _resources_of_file(flags.resources), settings))
     names = flags.args
-    if (
-        flags.given & _DOCKERS
-        or len(names) > 1
-        or (names and either.is_dockers(settings, names[0]))
-    ):
-        if not flags.given:
-            text = "you must provide one or more flags when using this command"
-            raise UsageError(text, "such as --memory 512m, --cpus 1.5, --restart no", 1)
-        changes = _changes(flags)
+    is_dockers = bool(flags.given & _DOCKERS) or len(names) > 1
+    if is_dockers or (names and either.is_dockers(settings, names[0])):
+        changes = _resources(flags)
         return as_runc(lambda: _change(flags, changes, settings))
-    return as_runc(lambda: _change(flags, _changes(flags), settings))
-
-
-def _changes(flags: Update) -> dict[str, Any]:
-    return _resources_of_file(flags.resources) if flags.resources else _resources(flags)
+    return as_runc(lambda: _change(flags, _resources(flags), settings))
 
 
 def _change(flags: Update, changes: dict[str, Any], settings: Settings) -> int:
@@ -112,6 +104,9 @@ def _update(
 ) -> None:  # fmt: skip
     """Change one container; `say` prints the name of docker's. Raises MinirunError, OSError."""
     record = container.record
+    if record.managed and not flags.given:
+        text = "you must provide one or more flags when using this command"
+        raise UsageError(text, "such as --memory 512m, --cpus 1.5, --restart no", 1)
     if flags.restart and record.auto_remove:
         raise StateError(f"{container.id} is removed at its end (--rm)", "leave --restart out", 1)
     if record.status == state.CREATING or (record.status == state.STOPPED and not record.managed):
@@ -190,7 +185,8 @@ def _resources(flags: Update) -> dict[str, Any]:
         if text := getattr(flags, key):
             name = f"--{key.replace('_', '-')}"
             found.setdefault(section, {})[member] = read(name, text)
-    return found
+    pids = {"pids": found.pop("pids")} if "pids" in found else {}  # 0: docker's word for no limit
+    return {name: set_ for name, value in found.items() if (set_ := _set(value))} | pids
 
 
 def _number(flag: str, text: str) -> int:

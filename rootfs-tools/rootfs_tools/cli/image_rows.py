@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from minirun.cli import words
 from minirun.core.errors import UsageError
 from minirun.image import split
+from minirun.inspect.sizes import human
 from minirun.running import moments
 from minirun.show.template.values import Fields
 from rootfs_tools import catalogue
@@ -23,15 +24,6 @@ FIELDS = {
 }  # fmt: skip
 """Fields of --format, and what stands above each as a column. Origin is minirun's."""
 _NONE = "<none>"
-
-
-def human(size: float) -> str:
-    """A size as docker prints it: three digits, decimal units."""
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g}{unit}"
-        size /= 1000
-    return f"{size:.3g}GB"
 
 
 def fits(image: ImageDetails, wanted: dict[str, list[str]], store: str) -> bool:

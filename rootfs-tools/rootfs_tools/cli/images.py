@@ -17,6 +17,7 @@ from minirun.core.keeping.visible import clean, say
 from minirun.image import split
 from minirun.image import store as shelf
 from minirun.image.store import DamagedImage
+from minirun.inspect.sizes import human
 from minirun.show.template import formats
 from minirun.show.text import table
 from rootfs_tools import catalogue, recipe
@@ -94,7 +95,7 @@ def _row(image: ImageDetails, whole: bool) -> tuple[str, str, str, str, str]:
     if "broken" in image:
         return image["name"], image["tag"], "-", "-", f"BROKEN: {image['broken']}"
     digest = image["digest"] if whole else image["digest"].removeprefix("sha256:")[:12]
-    size = image_rows.human(image["size"])
+    size = human(image["size"])
     return image["name"], image["tag"], digest, size, image["origin"]
 
 

@@ -9,10 +9,10 @@ from minirun.cli.output import show, write
 from minirun.core.errors import from_os
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
+from minirun.inspect.sizes import human
 from minirun.running import store_use
 from minirun.show.text import table
 from rootfs_tools import gc, usage
-from rootfs_tools.cli.image_rows import human
 
 _HEADER = ("TYPE", "TOTAL", "ACTIVE", "SIZE", "RECLAIMABLE")
 

@@ -126,7 +126,8 @@ FIELDS = (
     "{{.HostConfig.RestartPolicy.Name}} {{.HostConfig.RestartPolicy.MaximumRetryCount}}",
     "{{.Config.User}} {{.Config.WorkingDir}} {{.Config.Tty}} {{.Config.OpenStdin}}",
     "{{.HostConfig.NetworkMode}} {{range $k, $v := .NetworkSettings.Networks}}{{$k}}{{end}}",
-    "{{range .Mounts}}{{.Type}} {{.Destination}} {{.RW}};{{end}} {{json .HostConfig.Tmpfs}}",
+    "{{range .Mounts}}{{.Type}} {{.Destination}} {{.RW}};{{end}}",
+    "{{index .HostConfig `Tmpfs`}}",
 )
 
 
