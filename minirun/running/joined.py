@@ -15,7 +15,7 @@ from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
 from minirun.running import lookup
 
-FILES = {"network": "net"}
+_FILES = {"network": "net"}
 """Kind of namespace → its file in /proc/PID/ns, if that is not the kind."""
 
 
@@ -37,7 +37,7 @@ def running(text: str, settings: Settings, kind: str) -> Container:
 
 def path(other: Container, kind: str) -> str:
     """Return the path of a running container's namespace, for config.json."""
-    return f"/proc/{other.record.pid}/ns/{FILES.get(kind, kind)}"
+    return f"/proc/{other.record.pid}/ns/{_FILES.get(kind, kind)}"
 
 
 def again(container: Container, config: Config) -> Config:
@@ -48,11 +48,12 @@ def again(container: Container, config: Config) -> Config:
     names = container.record.joined
     if not names:
         return config
-    rows = [
-        {**row, "path": path(running(names[row["type"]], container.settings, row["type"]),
-                             row["type"])}
-        if row["type"] in names else row
-        for row in config.linux["namespaces"]
-    ]  # fmt: skip
+    rows = []
+    for row in config.linux["namespaces"]:
+        kind = row["type"]
+        if kind in names:
+            other = running(names[kind], container.settings, kind)
+            row = row | {"path": path(other, kind)}
+        rows.append(row)
     raw = config.raw | {"linux": config.linux | {"namespaces": rows}}
     return Config(raw, config.bundle, config.choices)
