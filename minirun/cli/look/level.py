@@ -202,10 +202,11 @@ def _first_finding(level: Level, command: list[str], settings: Settings) -> dict
     """Try the program in a sandbox. Raises MinirunError, OSError."""
     lower = material.lowerdir(material.image(material.IMAGE, settings))
     driver = str(material.driver(settings))
+    packages = os.pathsep.join(path for path in sys.path if path.endswith("-packages"))
 
     def work() -> dict[str, str]:
         layers = material.layers(lower)
-        environment = {"NVIDIA_DRIVER_ROOT": driver}
+        environment = {"NVIDIA_DRIVER_ROOT": material.own_driver(driver), "PYTHONPATH": packages}
         return checks.first_finding(TriedProgram(command, level.number, layers, environment))
 
     return sandbox.run(work, _CHECK_SECONDS)

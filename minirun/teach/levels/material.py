@@ -54,6 +54,11 @@ def driver(settings: Settings) -> Path:
     return root
 
 
+def own_driver(root: str) -> str:
+    """Mount a copy of a driver's directory that can be written to. Return where it is."""
+    return _overlay(HOME / "driver", root)
+
+
 def layers(lower: str) -> str:
     """Make two layers upon those of `lower`. Return all as overlay's lowerdir has them."""
     for name, text in (("top", TOP), ("below", BELOW)):
@@ -70,13 +75,19 @@ def bundle(name: str, lower: str, document: dict[str, Any]) -> Path:
     """
     directory = HOME / "bundles" / name
     if not directory.exists():
-        for folder in ("rootfs", "upper", "work"):
-            (directory / folder).mkdir(parents=True)
-            (directory / folder).chmod(0o755)
-        data = f"lowerdir={lower},upperdir={directory}/upper,workdir={directory}/work"
-        mounts.mount("overlay", str(directory / "rootfs"), "overlay", 0, data)
+        _overlay(directory, lower)
     (directory / "config.json").write_text(json.dumps(document, indent=1))
     return directory
+
+
+def _overlay(directory: Path, lower: str) -> str:
+    """Mount an overlay at rootfs in a new directory. Return its path."""
+    for folder in ("rootfs", "upper", "work"):
+        (directory / folder).mkdir(parents=True)
+        (directory / folder).chmod(0o755)
+    data = f"lowerdir={lower},upperdir={directory}/upper,workdir={directory}/work"
+    mounts.mount("overlay", f"{directory}/rootfs", "overlay", 0, data)
+    return f"{directory}/rootfs"
 
 
 def config(**process: Any) -> dict[str, Any]:

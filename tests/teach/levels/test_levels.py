@@ -133,7 +133,7 @@ def test_devices_of_version_2(minirun: Program) -> None:
         "driver = str(material.driver(settings))\n"
         "def work():\n"
         "    words = [sys.executable, sys.argv[3]]\n"
-        "    environment = {'NVIDIA_DRIVER_ROOT': driver}\n"
+        "    environment = {'NVIDIA_DRIVER_ROOT': material.own_driver(driver)}\n"
         "    tried_one = tried.TriedProgram(words, 5, material.layers(lower), environment)\n"
         "    for check in (gpus.nodes_are_there, gpus.rules_hold, gpus.gpus_are_listed):\n"
         "        check(tried_one)\n"

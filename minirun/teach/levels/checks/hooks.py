@@ -8,7 +8,7 @@ from typing import Any
 
 from minirun.teach.levels import facts, material, tried
 from minirun.teach.levels.material import HOME
-from minirun.teach.levels.tried import NotYet, TriedProgram, wait
+from minirun.teach.levels.tried import NotYet, TriedProgram, wait, wait
 
 
 def config_holds(program: TriedProgram) -> None:
@@ -58,7 +58,7 @@ def hooks_take_part(program: TriedProgram) -> None:
     for path in (report, look):
         path.unlink(missing_ok=True)
     script = (
-        f"cat > {report}; pid=$(sed -n 's/.*\"pid\": *\\([0-9]*\\).*/\\1/p' {report});"
+        f"cat > {report}; sleep 0.2; pid=$(sed -n 's/.*\"pid\": *\\([0-9]*\\).*/\\1/p' {report});"
         f" {{ readlink /proc/self/ns/mnt; readlink /proc/$pid/ns/mnt;"
         f" grep -c made-by-config /proc/$pid/mountinfo; ls -d /proc/$pid/root{HOME}; env; }}"
         f" > {look}"
@@ -68,8 +68,9 @@ def hooks_take_part(program: TriedProgram) -> None:
     words = program.in_bundle("hooks", document)
     try:
         _look_at_hook(program, words, report, look)
-    except NotYet:
-        if report.exists() and facts.state(report.read_text()) and not look.exists():
+    except NotYet as finding:
+        has_read = report.exists() and facts.state(report.read_text())
+        if finding.key == "command-not-run" and has_read and not look.exists():
             raise NotYet("hook-stdin-open") from None
         raise
 
@@ -77,7 +78,7 @@ def hooks_take_part(program: TriedProgram) -> None:
 def _look_at_hook(program: TriedProgram, words: list[str], report: Path, look: Path) -> None:
     """Compare what the hook has written with the container. Raises NotYet."""
     with program.running("sleep", tried.SLEEP, words=words) as (_, pid):
-        if not look.exists():
+        if not wait(lambda: look.exists() and look.read_text().count("\n") > 3, 2.0):
             raise NotYet("hook-not-run")
         state = facts.state(report.read_text())
         if not {"id", "pid", "bundle"} <= state.keys():
