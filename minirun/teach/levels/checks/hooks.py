@@ -8,7 +8,7 @@ from typing import Any
 
 from minirun.teach.levels import facts, material, tried
 from minirun.teach.levels.material import HOME
-from minirun.teach.levels.tried import NotYet, TriedProgram, wait, wait
+from minirun.teach.levels.tried import NotYet, TriedProgram, wait
 
 
 def config_holds(program: TriedProgram) -> None:
