@@ -29,6 +29,7 @@ _PACKET_SECONDS = 1.0
 """How long the answer to a connection is waited for, on a cable of this machine."""
 _GPU_0, _GPU_1, _GPU_7 = (195, 0), (195, 1), (195, 7)
 _CHOWN = 1 << 0  # capabilities(7)
+_TABLE_BYTES, _MOST_MEMORY = 48 << 20, 128 << 20
 
 
 def run_check(folder: LabFolder) -> str:
@@ -258,6 +259,19 @@ def dropped_packets(lab: LabFolder) -> str:
     return "open" if reaches_lan else SOLVED
 
 
+def crashing_worker(lab: LabFolder) -> str:
+    """Has the worker made all of its table, without a kill, below a limit of memory?"""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "stopped"
+    if facts.oom_kills(lab):
+        return "killed"
+    table = facts.stat_in_root(pid, "/table")
+    if table is None or table.st_size < _TABLE_BYTES:
+        return "not-done"
+    return SOLVED if facts.memory_limit(lab) <= _MOST_MEMORY else "no-limit"
+
+
 def _libcuda(pid: int) -> str:
     """Return where the driver's libcuda is mounted in the container; "" if it is not."""
     for mount in facts.mounts(pid):
@@ -273,6 +287,7 @@ CHECKS: dict[str, Callable[[LabFolder], str]] = {
         stacked_overlay, zombie_init, shared_mounts, lost_whiteout, lost_reply, failing_hook,
         wrong_capabilities, wrong_minor, denied_cgroup, same_file_system, leaked_descriptor,
         slow_hook, stale_cdi, daemon_reload, version_skew, missing_library, dropped_packets,
+        crashing_worker,
     )
 }  # fmt: skip
 """Name → check."""

@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from minirun import cgroups
+from minirun.cgroups import stats
 from minirun.cgroups.base import Cgroup
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.errors import StateError
@@ -19,6 +20,10 @@ from minirun.core.keeping import state
 from minirun.core.kernel import mountinfo, namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.teach.lab.folder import LabFolder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.core.keeping.container_record import CgroupRecord
 
 CONTAINER = "lab"
 """The name of every lab's container; a lab may have more besides."""
@@ -36,9 +41,35 @@ def init_of(folder: LabFolder, name: str = CONTAINER) -> int:
 def cgroup_of(folder: LabFolder) -> Cgroup:
     """Return the container's cgroup. Raises StateError, MinirunError, OSError."""
     record = state.load(str(folder.state), CONTAINER)
-    if record.cgroup is None:
+    return cgroups.from_record(_cgroup_record(folder), record.init)
+
+
+def _cgroup_record(folder: LabFolder) -> CgroupRecord:
+    record = state.load(str(folder.state), CONTAINER).cgroup
+    if record is None:
         raise StateError("container not running")
-    return cgroups.from_record(record.cgroup, record.init)
+    return record
+
+
+def memory_limit(folder: LabFolder) -> int:
+    """Return the bytes that the container may use; stats.UNLIMITED if there is no limit.
+
+    Raises StateError.
+    """
+    limit: int = stats.stats(_cgroup_record(folder))["memory"]["usage"]["limit"]
+    return limit
+
+
+def oom_kills(folder: LabFolder) -> int:
+    """Return how many processes of the container the kernel has killed for want of memory.
+
+    memory.oom_control of version 1 (memory.rst, "OOM Control") and memory.events of version 2 have
+    the same line. Raises StateError, OSError.
+    """
+    record = _cgroup_record(folder)
+    controller, name = ("memory", "oom_control") if record["version"] == 1 else ("", "events")
+    lines = Path(record["dirs"][controller], f"memory.{name}").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
 
 def allows(rules: list[DeviceRule], major: int, minor: int) -> bool:

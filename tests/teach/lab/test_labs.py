@@ -88,6 +88,8 @@ WRONG = {
     ("dropped-packets", "sed -i 's/policy drop/policy accept/' firewall.nft"): "open",
     ("dropped-packets", "sed -i 's/-p 8080:80//; s/^.*nft -f.*//' run.sh"): "refused",
     ("dropped-packets", "sed -i 's/^machine lan.*//' run.sh"): "stopped",
+    ("crashing-worker", "sed -i 's/--memory 32m --memory-swap 32m//' run.sh"): "no-limit",
+    ("crashing-worker", "sed -i 's/bs=48M/bs=8M/' run.sh"): "not-done",
 }  # fmt: skip
 """A lab, and a repair that is none → what the check finds then."""
 
