@@ -61,8 +61,18 @@ def machine_has(text: str) -> None:
     for program in ("ip", "nft"):
         if re.search(rf"^(?:host )?{program} ", text, re.MULTILINE):
             installed(program)
+    if "--reuid" in text and not _user_has_namespaces():
+        skip("a user without root may not make a user namespace on this machine")
     if "--cgroup v2" in text and " cgroup2 " not in Path("/proc/mounts").read_text():
         skip("no cgroup2 file system is mounted on this machine")
+
+
+@functools.cache
+def _user_has_namespaces() -> bool:
+    """Return True if a user without any privilege may mount, in namespaces of their own."""
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
+    mount = ["unshare", "--user", "--map-root-user", "--mount", "true"]
+    return not subprocess.run([*user, *mount], cwd="/", capture_output=True).returncode
 
 
 @functools.cache

@@ -28,7 +28,8 @@ _LIMIT = 30.0
 _PACKET_SECONDS = 1.0
 """How long the answer to a connection is waited for, on a cable of this machine."""
 _GPU_0, _GPU_1, _GPU_7 = (195, 0), (195, 1), (195, 7)
-_CHOWN = 1 << 0  # capabilities(7)
+_CHOWN, _SETGID, _SETUID = 1 << 0, 1 << 6, 1 << 7  # capabilities(7)
+_SERVICE_OWNER, _FIRST_FREE_ID = 70000, 100000
 _TABLE_BYTES, _MOST_MEMORY = 48 << 20, 128 << 20
 
 
@@ -272,6 +273,34 @@ def crashing_worker(lab: LabFolder) -> str:
     return SOLVED if facts.memory_limit(lab) <= _MOST_MEMORY else "no-limit"
 
 
+def dropped_capability(lab: LabFolder) -> str:
+    """Has the server left root behind, its groups too, with the two rights that this takes?"""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "EPERM"
+    if {*facts.field(pid, "Uid").split()} != {"1000"}:
+        return "as-root"
+    if {*facts.field(pid, "Gid").split(), *facts.field(pid, "Groups").split()} != {"1000"}:
+        return "roots-group"
+    bounding = int(facts.field(pid, "CapBnd") or "0", 16)
+    return SOLVED if bounding == _SETUID | _SETGID else "too-much"
+
+
+def unmapped_owner(lab: LabFolder) -> str:
+    """Does the service run, and belongs its folder to its user, by a map of free ids?"""
+    for pid in facts.elsewhere(lab, "user"):
+        if facts.program(pid) != "sleep":
+            continue
+        rows = facts.uid_map(pid)
+        if any(outside < _FIRST_FREE_ID for _, outside, _ in rows):
+            return "host-ids"
+        folder = facts.stat_in_root(pid, "/mnt/service")
+        owners = [outside + _SERVICE_OWNER - inside for inside, outside, size in rows
+                  if inside <= _SERVICE_OWNER < inside + size]  # fmt: skip
+        return SOLVED if folder is not None and folder.st_uid in owners else "wrong-owner"
+    return "EINVAL"
+
+
 def _libcuda(pid: int) -> str:
     """Return where the driver's libcuda is mounted in the container; "" if it is not."""
     for mount in facts.mounts(pid):
@@ -287,7 +316,7 @@ CHECKS: dict[str, Callable[[LabFolder], str]] = {
         stacked_overlay, zombie_init, shared_mounts, lost_whiteout, lost_reply, failing_hook,
         wrong_capabilities, wrong_minor, denied_cgroup, same_file_system, leaked_descriptor,
         slow_hook, stale_cdi, daemon_reload, version_skew, missing_library, dropped_packets,
-        crashing_worker,
+        crashing_worker, dropped_capability, unmapped_owner,
     )
 }  # fmt: skip
 """Name → check."""

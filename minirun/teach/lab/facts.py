@@ -110,6 +110,18 @@ def field(pid: int | str, name: str) -> str:
     return ""
 
 
+def uid_map(pid: int) -> list[tuple[int, int, int]]:
+    """Return the lines of a process's map: first id inside, outside, how many; none if it is gone.
+
+    "Outside" is as this process sees it: user_namespaces(7).
+    """
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/uid_map").read_text().splitlines()
+        return [(int(inside), int(outside), int(size))
+                for inside, outside, size in map(str.split, lines)]  # fmt: skip
+    return []
+
+
 def namespace(pid: int | str, kind: str) -> int:
     """Return the inode of a process's namespace; 0 if the process is gone."""
     with suppress(OSError):

@@ -90,6 +90,11 @@ WRONG = {
     ("dropped-packets", "sed -i 's/^machine lan.*//' run.sh"): "stopped",
     ("crashing-worker", "sed -i 's/--memory 32m --memory-swap 32m//' run.sh"): "no-limit",
     ("crashing-worker", "sed -i 's/bs=48M/bs=8M/' run.sh"): "not-done",
+    ("dropped-capability", "sed -i 's/--cap-drop ALL --cap-add SETUID//' run.sh"): "too-much",
+    ("dropped-capability", "sed -i 's/--regid 1000 --clear-groups//' run.sh"): "roots-group",
+    ("dropped-capability", "sed -i 's/setpriv .* sleep/sleep/' run.sh"): "as-root",
+    ("unmapped-owner", "sed -i 's/chown 70000/chown 7000/' run.sh"): "wrong-owner",
+    ("unmapped-owner", "sed -i 's/100000 65536/0 100000/' run.sh"): "host-ids",
 }  # fmt: skip
 """A lab, and a repair that is none → what the check finds then."""
 
