@@ -4,6 +4,7 @@ Each is called after run.sh, by :func:`look`, again and again for a moment: what
 may not be through yet.
 """
 
+import errno
 import os
 import stat
 import time
@@ -19,7 +20,8 @@ from minirun.teach.lab.folder import LabFolder
 from minirun.teach.lab.labs import SOLVED
 
 with lazy:
-    from minirun.inspect.network import inside  # pyroute2: one lab needs it
+    from minirun.inspect.network import inside  # pyroute2: the labs of the network need it
+    from minirun.net import interfaces
 
 ENDLESS = "hangs"
 _SETTLING_SECONDS = 1.2
@@ -30,6 +32,7 @@ _PACKET_SECONDS = 1.0
 _GPU_0, _GPU_1, _GPU_7 = (195, 0), (195, 1), (195, 7)
 _CHOWN, _SETGID, _SETUID = 1 << 0, 1 << 6, 1 << 7  # capabilities(7)
 _SERVICE_OWNER, _FIRST_FREE_ID = 70000, 100000
+_TUNNEL_MTU, _USUAL_MTU, _PAGE_BYTES = 1400, 1500, 100_000
 _TABLE_BYTES, _MOST_MEMORY = 48 << 20, 128 << 20
 
 
@@ -260,6 +263,56 @@ def dropped_packets(lab: LabFolder) -> str:
     return "open" if reaches_lan else SOLVED
 
 
+def lost_route(lab: LabFolder) -> str:
+    """Does the container reach a machine behind the router, by a link with the new address?"""
+    pid = facts.init_of(lab)
+    if not (pid and facts.init_of(lab, "host") and facts.init_of(lab, "far")):
+        return "stopped"
+    links = {link.name: link for link in interfaces.interfaces(pid)}
+    if "eth0" not in links or links["eth0"].mac != "02:00:00:00:00:07":
+        return "other-mac"
+    refusal = inside.connects(pid, "192.0.2.2", 80, _PACKET_SECONDS)
+    if refusal == os.strerror(errno.ENETUNREACH).lower():
+        return "unreachable"
+    return "no-answer" if refusal else SOLVED
+
+
+def loopback_only(lab: LabFolder) -> str:
+    """Does the server take what comes by its cable, and what comes from its own namespace?"""
+    pid, far = facts.init_of(lab), facts.init_of(lab, "far")
+    if not (pid and far):
+        return "stopped"
+    if refusal := inside.connects(far, "10.7.0.2", 80, _PACKET_SECONDS):
+        return "refused" if refusal == os.strerror(errno.ECONNREFUSED).lower() else "no-answer"
+    return "not-local" if inside.connects(pid, "127.0.0.1", 80, _PACKET_SECONDS) else SOLVED
+
+
+def large_mtu(lab: LabFolder) -> str:
+    """Does a page arrive that needs packets of full size, by a tunnel that stays narrow?"""
+    host, far = facts.init_of(lab, "host"), facts.init_of(lab, "far")
+    if not (facts.init_of(lab) and host and far):
+        return "stopped"
+    if (facts.mtu(host, "e0"), facts.mtu(far, "eth0")) != (_TUNNEL_MTU, _USUAL_MTU):
+        return "not-yours"
+    if facts.fetched(far, "10.7.0.2", "/page", _PACKET_SECONDS) >= _PAGE_BYTES:
+        return SOLVED
+    return "stalls" if facts.fetched(far, "10.7.0.2", "/small", _PACKET_SECONDS) else "no-answer"
+
+
+def stale_hosts(lab: LabFolder) -> str:
+    """Does the address that the container's hosts file has for db lead to it, after it moved?"""
+    pid, db = facts.init_of(lab), facts.init_of(lab, "db")
+    if not (pid and db):
+        return "stopped"
+    has = {each.partition("/")[0] for link in interfaces.interfaces(db) for each in link.addresses}
+    if "10.7.0.3" in has or "10.7.0.4" not in has:
+        return "not-moved"
+    named = [address for address, names in inside.hosts(pid) if "db" in names]
+    if not named:
+        return "no-name"
+    return "old-address" if inside.connects(pid, named[0], 80, _PACKET_SECONDS) else SOLVED
+
+
 def crashing_worker(lab: LabFolder) -> str:
     """Has the worker made all of its table, without a kill, below a limit of memory?"""
     pid = facts.init_of(lab)
@@ -316,7 +369,8 @@ CHECKS: dict[str, Callable[[LabFolder], str]] = {
         stacked_overlay, zombie_init, shared_mounts, lost_whiteout, lost_reply, failing_hook,
         wrong_capabilities, wrong_minor, denied_cgroup, same_file_system, leaked_descriptor,
         slow_hook, stale_cdi, daemon_reload, version_skew, missing_library, dropped_packets,
-        crashing_worker, dropped_capability, unmapped_owner,
+        lost_route, loopback_only, large_mtu, stale_hosts, crashing_worker, dropped_capability,
+        unmapped_owner,
     )
 }  # fmt: skip
 """Name → check."""

@@ -5,8 +5,11 @@ Nothing here reads what a program has printed.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import socket
 import stat
+import struct
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -18,8 +21,12 @@ from minirun.cgroups.rules import DeviceRule
 from minirun.core.errors import StateError
 from minirun.core.keeping import state
 from minirun.core.kernel import mountinfo, namespaces
+from minirun.core.lazy import lazy
 from minirun.core.rootfs.inroot import Root
 from minirun.teach.lab.folder import LabFolder
+
+with lazy:
+    from minirun.net import interfaces  # pyroute2: the labs of the network need it
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 
 CONTAINER = "lab"
 """The name of every lab's container; a lab may have more besides."""
+_SIOCGIFMTU = 0x8921
 
 
 def init_of(folder: LabFolder, name: str = CONTAINER) -> int:
@@ -166,6 +174,34 @@ def descriptors(pid: int) -> dict[int, os.stat_result]:
     for name in os.listdir(f"/proc/{pid}/fd"):
         with suppress(OSError):
             found[int(name)] = os.stat(f"/proc/{pid}/fd/{name}")
+    return found
+
+
+def mtu(pid: int, link: str) -> int:
+    """Return a link's MTU in the network namespace of `pid`; 0 if there is no such link.
+
+    netdevice(7), SIOCGIFMTU.
+    """
+    with suppress(OSError), interfaces.network_of(pid), socket.socket() as asking:
+        row = fcntl.ioctl(asking, _SIOCGIFMTU, struct.pack("16si12x", link.encode(), 0))
+        return int(struct.unpack("16si12x", row)[1])
+    return 0
+
+
+def fetched(pid: int, address: str, path: str, seconds: float) -> int:
+    """Return how many bytes HTTP brings into the network namespace of `pid`, head and body.
+
+    It waits at most `seconds` for each next packet, and takes what came until then.
+    """
+    found = 0
+    with interfaces.network_of(pid):
+        asking = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    with asking, suppress(OSError):
+        asking.settimeout(seconds)
+        asking.connect((address, 80))
+        asking.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        while chunk := asking.recv(1 << 16):
+            found += len(chunk)
     return found
 
 

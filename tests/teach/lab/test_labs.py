@@ -19,6 +19,11 @@ from required import installed
 
 LABS = {lab.name: lab for lab in catalogue.labs()}
 
+NETWORK_PROGRAMS = {
+    "dropped-packets": ("ip", "nft"), "lost-route": ("ip",), "loopback-only": ("ip",),
+    "large-mtu": ("ip", "nft"), "stale-hosts": ("ip",),
+}  # fmt: skip
+
 
 def folder_of(minirun: Program, name: str) -> Path:
     return Path(os.path.realpath(minirun.root)) / ".labs" / name
@@ -40,7 +45,7 @@ def traces(minirun: Program, name: str) -> list[str]:
 
 def machine_has(name: str) -> None:
     """Skip, or fail, where this machine lacks a program of a lab."""
-    for program in ("ip", "nft") if name == "dropped-packets" else ():
+    for program in NETWORK_PROGRAMS.get(name, ()):
         installed(program)
 
 
@@ -62,6 +67,7 @@ def test_a_lab_from_its_start_to_its_end(minirun: Program, name: str) -> None:
 
 
 SLEEP, UMOUNT, BIND = "/bin/sleep 1000", "/bin/umount -l /old;", "mount --bind jail jail"
+LATE = 'sh -c "until httpd -p 10.7.0.2:80; do sleep 0.1; done; exec sleep 1000"'
 VOLUME = "mkdir $place; mount -t tmpfs none $place"
 WRONG = {
     ("stacked-overlay", "sed -i 's|=image,.*/work|=image:disk|' run.sh"):
@@ -88,6 +94,16 @@ WRONG = {
     ("dropped-packets", "sed -i 's/policy drop/policy accept/' firewall.nft"): "open",
     ("dropped-packets", "sed -i 's/-p 8080:80//; s/^.*nft -f.*//' run.sh"): "refused",
     ("dropped-packets", "sed -i 's/^machine lan.*//' run.sh"): "stopped",
+    ("lost-route", "sed -i '/ eth0 address /d' run.sh"): "other-mac",
+    ("lost-route", "echo 'sh on.sh lab ip route add default via 10.7.0.9' >>run.sh"): "no-answer",
+    ("loopback-only", "sed -i 's/127.0.0.1:80/10.7.0.2:80/' run.sh"): "stopped",
+    ("loopback-only", f"sed -i 's/httpd .*/{LATE}/' run.sh"): "not-local",
+    ("loopback-only", "sed -i '/lab ip link set/d' run.sh"): "no-answer",
+    ("large-mtu", "sed -i 's/e0 mtu 1400/e0 mtu 1500/' run.sh"): "not-yours",
+    ("large-mtu", "echo 'sh on.sh lab ip link set eth0 mtu 1450' >>run.sh"): "stalls",
+    ("large-mtu", "echo 'sh on.sh lab ip route del default' >>run.sh"): "no-answer",
+    ("stale-hosts", "sed -i 's/10.7.0.3 db/10.7.0.3 other/' run.sh"): "no-name",
+    ("stale-hosts", "sed -i '/ip address del/,$d' run.sh"): "not-moved",
     ("crashing-worker", "sed -i 's/--memory 32m --memory-swap 32m//' run.sh"): "no-limit",
     ("crashing-worker", "sed -i 's/bs=48M/bs=8M/' run.sh"): "not-done",
     ("dropped-capability", "sed -i 's/--cap-drop ALL --cap-add SETUID//' run.sh"): "too-much",

@@ -1,0 +1,3 @@
+mkdir www
+echo small >www/small
+head -c 100000 /dev/zero >www/page
