@@ -160,7 +160,10 @@ class Attached:
     def end(self, status: int) -> None:
         """Tell every client the exit status, and listen no more. Raises OSError."""
         self.socket.close()
-        os.unlink(self.path)
+        try:
+            os.unlink(self.path)
+        except FileNotFoundError:
+            pass  # of --rm the directory has gone
         for client in self.clients.values():
             client.socket.settimeout(_LAST_SECONDS)
             client.send(STATUS + bytes((status,)))

@@ -74,6 +74,7 @@ class Streams:
         self.shown = shown
         self.attachable = True
         """False for `exec`: who attaches wants the container's own command."""
+        self.others: Attached | None = None
         try:
             self._open(terminal=container.config.terminal)
         except OSError:
@@ -137,8 +138,11 @@ class Streams:
             os.close(self.flows.pop()[2])
 
     def relay(self, pid: int, pidfd: int) -> int:
-        """Pass everything on until the command ends; return its exit status."""
-        log, others = self._open_log(), None
+        """Pass everything on until the command ends; return its exit status.
+
+        Those who are attached get it from :meth:`dismiss`.
+        """
+        log = self._open_log()
         if self.console.socket >= 0 and not self.detach:
             keep = log.keeper("stdout") if log else None
             wanted = self.leaving.keys if self.leaving and self.interactive else b""
@@ -153,14 +157,17 @@ class Streams:
             if self.master >= 0:
                 os.set_blocking(self.master, False)
                 self.flows.append((self.master, -1, self.master, "stdout"))
-            others = self._listen() if self.detach and self.attachable else None
-            self._copy(pidfd, log, others)
+            self.others = self._listen() if self.detach and self.attachable else None
+            self._copy(pidfd, log, self.others)
         if log:
             log.close()
-        status = endings.wait(pidfd, pid)
-        if others:
-            others.end(status)
-        return status
+        return endings.wait(pidfd, pid)
+
+    def dismiss(self, status: int) -> None:
+        """Give those who are attached the exit status, once it is recorded: they may ask for it."""
+        if self.others:
+            self.others.end(status)
+            self.others = None
 
     def _listen(self) -> Attached | None:
         """Return what `attach` comes to; None if the directory is full, say."""

@@ -116,6 +116,7 @@ def _run(
         viewers.finish()
     status = streams.relay(init.pid, init.pidfd)
     _end(container, status, options.auto_remove)
+    streams.dismiss(status)
     if container.record.restart:
         signals.drop()
         for fd in (init.pidfd, init.channel.read_fd, init.channel.write_fd):
