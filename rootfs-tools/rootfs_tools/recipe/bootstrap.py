@@ -273,7 +273,8 @@ def _run(command: list[str], folder: str, epoch: int, watch: Notify) -> None:
                     if line.startswith("I: "):
                         watch(line[3:].strip())
             except BaseException:
-                process.kill()  # and its namespaces with it, before their files are removed
+                process.kill()  # and its namespaces with it, before their files are removed:
+                process.stdout.read()  # the end comes when none of them has the pipe any more
                 process.wait()
                 raise
     finally:

@@ -115,6 +115,7 @@ def test_stats_count_memory_that_is_used(minirun: Program) -> None:
     """Pages of files that the kernel would give back do not count, as with docker."""
     script = "head -c 20000000 /dev/zero > /tmp/f; cat /tmp/f > /dev/null; cat /tmp/f | sleep 300"
     start(minirun, "c", "sh", "-c", f"mkdir -p /tmp; {script}")
+
     def is_little() -> bool:
         row = json.loads(good(minirun, "stats", "--no-stream", "--format", "json", "c"))
         used = row["MemUsage"].partition(" / ")[0]
