@@ -2,8 +2,8 @@
 
     runtime                                init
        │ ── clone ─────────────────────────▶ │  builds its root filesystem
-       │ ◀────────────── run-hooks ───────── │  "I am ready, and wait"
-       │ ── hooks-done ────────────────────▶ │  changes its root
+       │ ◀────────────── RUN_HOOKS ───────── │  "I am ready, and wait"
+       │ ── HOOKS_DONE ────────────────────▶ │  changes its root
        │ ◀────────── end of file ─────────── │  exec has closed its end: the command runs
        │ ◀────────── error STATUS TEXT ───── │  instead of any of them
 
@@ -97,7 +97,7 @@ def make_channels(directory):
     two processes that open them in different orders wait for ever.
     """
     ends = []
-    for name in ("from-init", "to-init"):
+    for name in ("from-init.fifo", "to-init.fifo"):
         os.mkfifo(directory / name, 0o600)
         read_fd = os.open(directory / name, os.O_RDONLY | os.O_NONBLOCK)
         ends += [read_fd, os.open(directory / name, os.O_WRONLY)]
@@ -184,8 +184,8 @@ def init(args, directory, runtime):
         mount_all(root)
         make_devices(root)
         socket.sethostname(args.hostname)
-        runtime.say("run-hooks")
-        runtime.expect("hooks-done")
+        runtime.say("RUN_HOOKS")
+        runtime.expect("HOOKS_DONE")
         change_root(root)
         execute(args.command)
     except (OSError, Failed) as error:
@@ -201,8 +201,8 @@ def launch(args, directory):
         os._exit(init(args, directory, init_channel))  # the child must never return from here
     init_channel.close()
     try:
-        channel.expect("run-hooks")
-        channel.say("hooks-done")  # level 4 runs hooks before it says so
+        channel.expect("RUN_HOOKS")
+        channel.say("HOOKS_DONE")  # level 4 runs hooks before it says so
         channel.expect("")  # exec has closed init's end
     except BaseException:  # whatever it is: init would wait for ever
         os.kill(pid, signal.SIGKILL)

@@ -144,7 +144,7 @@ def make_channels(directory):
     two processes that open them in different orders wait for ever.
     """
     ends = []
-    for name in ("from-init", "to-init"):
+    for name in ("from-init.fifo", "to-init.fifo"):
         os.mkfifo(directory / name, 0o600)
         read_fd = os.open(directory / name, os.O_RDONLY | os.O_NONBLOCK)
         ends += [read_fd, os.open(directory / name, os.O_WRONLY)]
@@ -638,8 +638,8 @@ def init(container, runtime):
         make_devices(container.root)
         if "hostname" in container.config:
             socket.sethostname(container.config["hostname"])
-        runtime.say("run-hooks")
-        runtime.expect("hooks-done")
+        runtime.say("RUN_HOOKS")
+        runtime.expect("HOOKS_DONE")
         change_root(container.root)
         hide(container.config)
         drop_privileges(container.config)
@@ -657,13 +657,13 @@ def launch(container):
         os._exit(init(container, init_channel))  # the child must never return from here
     init_channel.close()
     try:
-        channel.expect("run-hooks")
+        channel.expect("RUN_HOOKS")
         make_cgroup(container, pid)
         if container.layers:
             connect(container, pid)
         run_hooks(container, pid, "prestart")
         run_hooks(container, pid, "createRuntime")
-        channel.say("hooks-done")
+        channel.say("HOOKS_DONE")
         channel.expect("")  # exec has closed init's end
     except BaseException:  # whatever it is: init would wait for ever
         os.kill(pid, signal.SIGKILL)

@@ -147,7 +147,7 @@ def make_channels(directory):
     two processes that open them in different orders wait for ever.
     """
     ends = []
-    for name in ("from-init", "to-init"):
+    for name in ("from-init.fifo", "to-init.fifo"):
         os.mkfifo(directory / name, 0o600)
         read_fd = os.open(directory / name, os.O_RDONLY | os.O_NONBLOCK)
         ends += [read_fd, os.open(directory / name, os.O_WRONLY)]
@@ -532,8 +532,8 @@ def init(container, runtime):
         make_devices(container.root)
         if "hostname" in container.config:
             socket.sethostname(container.config["hostname"])
-        runtime.say("run-hooks")
-        runtime.expect("hooks-done")
+        runtime.say("RUN_HOOKS")
+        runtime.expect("HOOKS_DONE")
         change_root(container.root)
         if console:
             use_terminal(console)
@@ -541,7 +541,7 @@ def init(container, runtime):
         find_command(container.config["process"])
         drop_privileges(container.config)
         prctl.set_pdeathsig(0)  # from here on it lives without the runtime
-        runtime.say("created")
+        runtime.say("CREATED")
         os.read(exec_fifo, 1)  # waits for `start`
         execute(container.config["process"])
     except (OSError, Failed) as error:
@@ -562,12 +562,12 @@ def launch(container):
     init_channel.close()
     container.pid = pid
     try:
-        channel.expect("run-hooks")
+        channel.expect("RUN_HOOKS")
         make_cgroup(container, pid)
         run_hooks(container, "prestart", "creating")
         run_hooks(container, "createRuntime", "creating")
-        channel.say("hooks-done")
-        channel.expect("created")
+        channel.say("HOOKS_DONE")
+        channel.expect("CREATED")
     except BaseException:  # whatever it is: init would wait for ever
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

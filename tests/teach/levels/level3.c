@@ -68,7 +68,7 @@ static void init(const char *layers, char **command, int from_runtime)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     umask(0);
     build(layers);
-    dprintf(to_runtime, "run-hooks\n");
+    dprintf(to_runtime, "RUN_HOOKS\n");
     if (read(from_runtime, &byte, 1) != 1)
         _exit(1); /* the runtime has died */
     must(chdir(root), "chdir");
@@ -97,7 +97,7 @@ static int hear(FILE *from_init)
 
 static void clean(void)
 {
-    const char *names[] = {"from-init", "to-init"};
+    const char *names[] = {"from-init.fifo", "to-init.fifo"};
 
     for (int i = 0; i < 2; i++)
         unlink(in(directory, names[i]));
@@ -110,7 +110,7 @@ static void clean(void)
 int main(int argc, char **argv)
 {
     int ends[4], status = 1, heard, wait_status = 0;
-    const char *names[] = {"from-init", "to-init"};
+    const char *names[] = {"from-init.fifo", "to-init.fifo"};
 
     if (argc < 4 || strcmp(argv[1], "run")) {
         fprintf(stderr, "usage: level3 run LOWERDIR COMMAND ...\n");

@@ -1,5 +1,8 @@
 """Engines start containers with level 9 of the ladder in place of runc."""
 
+import json
+import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +12,9 @@ import pytest
 from conftest import Program
 from engines.clients.containerd_engine import Ctr
 from engines.clients.engine import Docker, Dockerlike, Podman
-from minirun.teach.levels import programs
+from layers import copy_layer, layer_of
+from minirun.teach.levels import material, programs
+from required import installed
 
 GPUS = "ls /dev | grep 'nvidia[0-9]'; nvidia-smi -L"
 
@@ -69,3 +74,22 @@ def test_docker_and_podman(docker: Dockerlike) -> None:
     docker("rm", name)
     seen = docker.run("--env=NVIDIA_VISIBLE_DEVICES=0,2", "sh", "-c", GPUS)
     assert seen.splitlines()[:2] == ["nvidia0", "nvidia2"] and seen.count("SIMULATED") == 2
+
+
+def test_observe_draws_its_seven_stages(minirun: Program, runtime: str, tmp_path: Path) -> None:
+    """What `minirun observe` knows of runc's start, it sees in the learner's own runtime."""
+    installed("strace")
+    bundle = tmp_path / "bundle"
+    bundle.mkdir()
+    copy_layer(layer_of("busybox"), bundle / "rootfs")
+    document = material.config(args=["sh", "-c", GPUS])
+    document["process"]["env"].append("NVIDIA_VISIBLE_DEVICES=0,2")
+    (bundle / "config.json").write_text(json.dumps(document))
+    name = f"learner-{os.getpid()}"
+    done = minirun("observe", "--", runtime, "run", "--bundle", str(bundle), name)
+    assert done.returncode == 0, done.stderr
+    drawn = done.stdout + done.stderr
+    assert re.findall(r"(?m)^([1-7]) (?:runtime|init|hook|cli) ", drawn) == list("1234567")
+    for word in ("clone", "RUN_HOOKS", "STATE to hook", "HOOKS_DONE", "pivot_root", "CREATED"):
+        assert word in drawn
+    assert drawn.count("(SIMULATED)") == 2
