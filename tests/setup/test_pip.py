@@ -14,6 +14,7 @@ from required import skip
 
 TOP = Path(__file__).parents[2]
 PACKAGES = {"minirun": "minirun", "rootfs_tools": "rootfs-tools/rootfs_tools"}
+LEVELS = "tutorials/levels"
 TYPED = """import minirun
 container: minirun.Container = minirun.run("busybox", "true", gpus="0,1")
 lines: list[str] = container.output.splitlines()
@@ -28,7 +29,7 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("pip")
     clone = place / "clone"
     ignored = shutil.ignore_patterns("__pycache__")
-    for name in PACKAGES.values():
+    for name in (*PACKAGES.values(), LEVELS):
         shutil.copytree(TOP / name, clone / name, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(TOP / name, clone)
@@ -81,6 +82,14 @@ def test_every_file_is_in_it(venv: Path) -> None:
         (package,) = venv.glob(f"lib/python*/site-packages/{name}")
         assert _files(package) == _files(TOP / folder)
         assert "py.typed" in _files(package)
+
+
+def test_the_ladder_is_in_it(venv: Path, tmp_path: Path) -> None:
+    folders = ("--root", str(tmp_path / "root"), "--store", STORE)
+    output(venv, "minirun", *folders, "level", "start", "0", str(tmp_path))
+    assert "NotImplementedError" in (tmp_path / "00_process.py").read_text()
+    whole = output(venv, "minirun", *folders, "level", "solution", "9")
+    assert whole == (TOP / LEVELS / "09_runtime.py").read_text()
 
 
 def test_it_builds_an_image_by_a_recipe(venv: Path, tmp_path: Path) -> None:
