@@ -121,14 +121,14 @@ def main_check(args: list[str], settings: Settings) -> int:
     if unprivileged():
         raise UsageError("level check needs root: it makes namespaces and cgroups", "sudo", 1)
     found = _first_finding(level, command, settings)
+    count = len(checks.CHECKS[level.number])
     if not found:
-        count = len(checks.CHECKS[level.number])
         after = words["up" if level.number + 1 < len(checks.CHECKS) else "top"]
         lines = [words["solved"].format(number=level.number, count=count)]
         return show([*lines, after.format(number=level.number + 1)])
     texts = programs.findings(language.choose(settings.lang))[found["key"]]
     detail = found["detail"]
-    show([words["not_yet"].format(finding=found["key"]),
+    show([words["not_yet"].format(finding=found["key"], held=found["held"], count=count),
           *_wrapped(texts.seen.format(detail=detail), "  ")])  # fmt: skip
     if found["key"] == "not-written" and detail in level.gaps:
         show([words["gap"], *_wrapped(level.gaps[detail], "  ")])

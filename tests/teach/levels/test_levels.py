@@ -60,7 +60,7 @@ def check(
 
 
 def finding(done: subprocess.CompletedProcess[str]) -> str:
-    found = re.match(r"Not yet \((.*)\):", done.stdout)
+    found = re.match(r"Not yet \((.*)\)\. \d+ of \d+ checks hold", done.stdout)
     assert found, done.stdout + done.stderr
     return found[1]
 

@@ -70,12 +70,14 @@ CHECKS: tuple[tuple[Check, ...], ...] = (
 
 
 def first_finding(program: TriedProgram) -> dict[str, str]:
-    """Return the first thing that does not hold, {"key": …, "detail": …}; empty if all holds.
+    """Return the first thing that does not hold; empty if all holds.
+
+    Its "key" and "detail" are those of NotYet, "held" is how many checks hold before it.
 
     A mount that has appeared outside breaks much else: it is reported first.
     """
     before = facts.mounts()
-    for check in CHECKS[program.number]:
+    for held, check in enumerate(CHECKS[program.number]):
         try:
             check(program)
         except NotYet as finding:
@@ -84,5 +86,5 @@ def first_finding(program: TriedProgram) -> dict[str, str]:
             ]
             if spread and finding.key != "mounts-spread":
                 finding = NotYet("mounts-spread", spread[0])
-            return {"key": finding.key, "detail": finding.detail, "check": check.__name__}
+            return {"key": finding.key, "detail": finding.detail, "held": str(held)}
     return {}
