@@ -32,7 +32,8 @@ DEVICES = {
     "tty": (5, 0),
 }  # fmt: skip
 LINKS = {
-    "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx",
+    "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
 }  # fmt: skip
 
 

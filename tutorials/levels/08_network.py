@@ -49,7 +49,8 @@ DEVICES = {
     "tty": (5, 0),
 }  # fmt: skip
 LINKS = {
-    "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx",
+    "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
 }  # fmt: skip
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -558,8 +559,7 @@ def drop_privileges(config):
         resource.setrlimit(getattr(resource, limit["type"]), (limit["soft"], limit["hard"]))
     if profile and not process.get("noNewPrivileges"):
         filter_calls(profile)  # this needs CAP_SYS_ADMIN
-    # too simple: no ambient set. minirun: core/process/privileges.py
-    kept = dict.fromkeys(("bounding", "effective", "permitted", "inheritable"), 0)
+    kept = dict.fromkeys(("bounding", "effective", "permitted", "inheritable", "ambient"), 0)
     for kind, names in (process.get("capabilities") or {}).items():
         kept[kind] = sum(1 << getattr(prctl, name) for name in names if hasattr(prctl, name))
     for number in range(prctl.CAP_LAST_CAP + 1):
@@ -572,6 +572,9 @@ def drop_privileges(config):
     os.setgid(user.get("gid", 0))
     os.setuid(user.get("uid", 0))
     linux.capset(*(kept[kind] & held for kind in ("effective", "permitted", "inheritable")))
+    for number in range(prctl.CAP_LAST_CAP + 1):
+        if kept["ambient"] >> number & 1:
+            linux.libc.prctl(47, 2, number, 0, 0)  # PR_CAP_AMBIENT_RAISE: python-prctl has it not
     if process.get("noNewPrivileges"):
         prctl.set_no_new_privs(True)
         if profile:
