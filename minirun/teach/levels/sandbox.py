@@ -12,6 +12,7 @@ mount_namespaces(7).
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -20,7 +21,7 @@ import subprocess
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from minirun.core.errors import MinirunError
@@ -33,6 +34,8 @@ CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("devices", "memory", "pids", "cpu")
 _MEMORY, _PROCESSES = 1 << 30, 256
 """The most that everything in a sandbox may use: bytes and processes."""
+_NAME = "minirun-level-"
+"""What the names of the sandboxes' cgroups begin with."""
 _NAMESPACES = (
     namespaces.CLONE_NEWNS | namespaces.CLONE_NEWPID | namespaces.CLONE_NEWNET
     | namespaces.CLONE_NEWIPC | namespaces.CLONE_NEWUTS
@@ -48,38 +51,40 @@ def run(
     With `unified`, /sys/fs/cgroup is the tree of version 2, even if the host has both. Raises
     MinirunError if it takes longer than `seconds` or dies, OSError.
     """
-    name = f"minirun-level-{os.getpid()}"
-    cgroups = _make_cgroups(name)
-    read_fd, write_fd = os.pipe()
-    go_read, go_write = os.pipe()
-    try:
+    with ExitStack() as undone:
+        cgroups = _make_cgroups(undone)
+        read_fd, write_fd = os.pipe()
+        undone.callback(os.close, read_fd)
+        go_read, go_write = os.pipe()
+        undone.callback(os.close, go_write)
         pid, pidfd = namespaces.clone3(_NAMESPACES)
         if pid == 0:
+            process.prctl(process.PR_SET_PDEATHSIG, signal.SIGKILL)
             os.close(go_write)
-            os.read(go_read, 1)
-            _inside(work, write_fd, unified)
+            if os.read(go_read, 1):  # else the caller has died, and nothing will kill this process
+                _inside(work, write_fd, unified)
+            os._exit(1)
+        undone.callback(_kill, pid, pidfd)
         os.close(write_fd)
-        try:
-            for cgroup in cgroups:
-                (cgroup / "cgroup.procs").write_text(str(pid))
-            os.write(go_write, b"\n")
-            answer = _read_all(read_fd, seconds)
-        finally:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            os.close(pidfd)
-    finally:
-        for fd in (read_fd, go_read, go_write):
-            os.close(fd)
+        os.close(go_read)
         for cgroup in cgroups:
-            _remove(cgroup)
+            (cgroup / "cgroup.procs").write_text(str(pid))
+        os.write(go_write, b"\n")
+        answer = _read_all(read_fd, seconds)
     if not answer:
         raise MinirunError("the sandbox ended before the check did", "run it once more")
     found: dict[str, str] = json.loads(answer)
     if "crash" in found:
         raise MinirunError(f"the check itself failed: {found['crash']}")
     return found
+
+
+def _kill(pid: int, pidfd: int) -> None:
+    """Kill process 1 of a sandbox, and with it all others."""
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(pidfd)
 
 
 def _read_all(fd: int, seconds: float) -> bytes:
@@ -99,7 +104,6 @@ def _read_all(fd: int, seconds: float) -> bytes:
 def _inside(work: Callable[[], dict[str, str]], write_fd: int, unified: bool) -> None:
     """Be process 1 of the sandbox: build it, do the work, write what came of it. Never returns."""
     try:
-        process.prctl(process.PR_SET_PDEATHSIG, signal.SIGKILL)
         namespaces.unshare(namespaces.CLONE_NEWCGROUP)
         _make_files(unified)
         answer = work()
@@ -166,13 +170,22 @@ def _tree(mount: mountinfo.Mount) -> str:
     return ",".join(names) if mount.fs_type == "cgroup" and set(names) & {*CONTROLLERS} else ""
 
 
-def _make_cgroups(name: str) -> list[Path]:
-    """Make the sandbox's cgroup in each tree, with its limits. Raises OSError."""
+def _make_cgroups(undone: ExitStack) -> list[Path]:
+    """Make the sandbox's cgroup in each tree, with its limits; `undone` removes it. Raises OSError.
+
+    It is locked while its sandbox lives: one without a lock was left by a check that was killed.
+    """
     made = []
     for mount in mountinfo.read(fs_type="cgroup"):
         if mount.fs_type == "cgroup2" or _tree(mount):
-            cgroup = Path(mount.mount_point, name)
-            cgroup.mkdir(exist_ok=True)
+            for other in Path(mount.mount_point).glob(f"{_NAME}*"):
+                _remove_if_left(other)
+            cgroup = Path(mount.mount_point, f"{_NAME}{os.getpid()}")
+            cgroup.mkdir()
+            undone.callback(_remove, cgroup)
+            fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            undone.callback(os.close, fd)
+            fcntl.flock(fd, fcntl.LOCK_EX)
             made.append(cgroup)
             for file, most in (
                 ("memory.limit_in_bytes", _MEMORY), ("memory.max", _MEMORY),
@@ -181,6 +194,21 @@ def _make_cgroups(name: str) -> list[Path]:
                 if (cgroup / file).exists():
                     (cgroup / file).write_text(str(most))
     return made
+
+
+def _remove_if_left(cgroup: Path) -> None:
+    """Remove the cgroup of a sandbox whose check was killed. Raises OSError."""
+    try:
+        fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove(cgroup)
+    except BlockingIOError:
+        pass  # its sandbox lives
+    finally:
+        os.close(fd)
 
 
 def _remove(cgroup: Path) -> None:

@@ -4,8 +4,10 @@ import ast
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import STORE, Program
+from conftest import STORE, Program, wait_until
 from minirun.core.kernel import mountinfo
 from minirun.teach.levels import checks, programs
 from minirun.teach.levels.programs import Level
@@ -120,6 +122,31 @@ def test_level_3_in_c(minirun: Program, tmp_path: Path) -> None:
     (tmp_path / "wrong.c").write_text(wrong)
     subprocess.run([compiler, "-o", binary, tmp_path / "wrong.c"], check=True)
     assert finding(check(minirun, LEVELS[3], "--", str(binary))) == "mounts-spread"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("seconds", [0.4, 0.8, 1.6])
+def test_a_check_that_is_killed_leaves_nothing(
+    minirun: Program, number: signal.Signals, seconds: float
+) -> None:
+    """What SIGKILL leaves of its cgroups the next check removes."""
+    started = minirun.start("level", "check", "3", str(LEVELS[3].path))
+    time.sleep(seconds)
+    family = [started.pid, *children(started.pid)]
+    started.send_signal(number)
+    started.communicate(timeout=20)
+    wait_until(lambda: not [pid for pid in family if os.path.exists(f"/proc/{pid}")])
+    cgroups = [*Path("/sys/fs/cgroup").glob(f"*/minirun-level-{started.pid}")]
+    if number == signal.SIGTERM:
+        assert not cgroups
+    check(minirun, LEVELS[0], str(LEVELS[0].path), status=0)
+    assert not [cgroup for cgroup in cgroups if cgroup.exists()]
+
+
+def children(pid: int) -> list[int]:
+    """The processes below one."""
+    own = [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return own + [each for child in own for each in children(child)]
 
 
 def test_devices_of_version_2(minirun: Program) -> None:
