@@ -6,7 +6,6 @@ import difflib
 import os
 import shutil
 import sys
-import textwrap
 from pathlib import Path
 
 from minirun.cli import entry_of
@@ -17,6 +16,7 @@ from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.lazy import lazy
 from minirun.knowledge import language
 from minirun.show.text import paint, table, terminal
+from minirun.show.text.event_row import wrap
 from minirun.teach.levels import checks, material, programs, sandbox
 from minirun.teach.levels.programs import Level
 from minirun.teach.levels.tried import TriedProgram
@@ -213,4 +213,4 @@ def _first_finding(level: Level, command: list[str], settings: Settings) -> dict
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return wrap(text, min(_WIDTH, paint.width(1)), indent)
