@@ -71,8 +71,14 @@ class _Lazy:
         return _Package(name) if fromlist else _named(name)
 
     def load(self, name: str) -> Any:
-        """Import a module now, and return it: a row of a table, or one that init will need."""
-        return sys.modules.get(name) or __import__(name, fromlist=["*"])
+        """Import a module now, and return it: a row of a table, or one that init will need.
+
+        One that another thread is importing is waited for: the import system does so.
+        """
+        module = sys.modules.get(name)
+        if module and not getattr(module.__spec__, "_initializing", False):
+            return module
+        return __import__(name, fromlist=["*"])
 
 
 def _named(name: str) -> Any:

@@ -96,3 +96,18 @@ def test_what_init_needs_is_loaded_before(tmp_path: Path) -> None:
         "lazy.load('early')\nclose_imports()\nprint(early.value)\n"
     )
     assert run(program, tmp_path) == "1\n"
+
+
+def test_two_threads_use_a_module_at_once(tmp_path: Path) -> None:
+    """The second waits until the first has imported it."""
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(0.3)\nvalue = 1\n")
+    program = (
+        "import threading, time\n"
+        "with lazy:\n    import slow\n"
+        "seen = []\n"
+        "threads = [threading.Thread(target=lambda: seen.append(slow.value)) for _ in range(2)]\n"
+        "for thread in threads:\n    thread.start()\n    time.sleep(0.1)\n"
+        "for thread in threads:\n    thread.join()\n"
+        "print(seen)\n"
+    )
+    assert run(program, tmp_path) == "[1, 1]\n"
