@@ -175,9 +175,9 @@ def test_devices_of_version_2(minirun: Program) -> None:
 def test_korean(minirun: Program, tmp_path: Path) -> None:
     done = minirun("--lang", "ko", "level", "start", "1", str(tmp_path))
     assert "레벨 1" in done.stdout
-    assert "호스트에 나타나지 않습니다" in (tmp_path / "01_namespaces.py").read_text()
+    assert "호스트에 나타나지 않는다" in (tmp_path / "01_namespaces.py").read_text()
     done = minirun("--lang", "ko", "level", "check", "1", str(tmp_path / "01_namespaces.py"))
-    assert done.returncode == 1 and "아직 아닙니다 (not-written)" in done.stdout
+    assert done.returncode == 1 and "아직 아니다 (not-written)" in done.stdout
 
 
 @pytest.mark.parametrize(("words", "said"), [
