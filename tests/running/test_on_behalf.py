@@ -107,6 +107,4 @@ def test_the_tool_of_a_recipe(tmp_path: Path, number: int) -> None:
     process.send_signal(number)
     process.communicate(timeout=10)
     assert process.returncode in (128 + number, -number)
-    if number == signal.SIGKILL:
-        wait_until(lambda: family.alive() == [])
-    assert family.alive() == []
+    wait_until(lambda: family.alive() == [])  # it may be there for a moment more

@@ -44,7 +44,7 @@ def isolate_mounts():
 
 def mount_root(rootfs, directory):
     """Mount an overlay of `rootfs` and an empty upper directory. Return where it is mounted."""
-    for name in ("upper", "work", "rootfs"):
+    for name in ("upper", "work"):
         (directory / name).mkdir(0o755)
     # too simple: no `:` and no `,` may be in a path. minirun: core/rootfs/build.py
     lower = ":".join(str(Path(layer).resolve(strict=True)) for layer in rootfs.split(":"))
@@ -124,12 +124,14 @@ def init(args, directory):
 def run(args):
     """Run the command in a child, in new namespaces. Return its exit status."""
     directory = STATE / secrets.token_hex(6)
-    directory.mkdir(0o700, parents=True)
+    STATE.mkdir(0o700, exist_ok=True)  # no user of the host reaches the container's files
+    (directory / "rootfs").mkdir(0o755, parents=True)
     pid = linux.clone(NAMESPACES)
     if pid == 0:
         os._exit(init(args, directory))  # the child must never return from here
     _, wait_status = os.waitpid(pid, 0)
-    shutil.rmtree(directory)  # the overlay was in the container's mount namespace: it is gone
+    (directory / "rootfs").rmdir()  # not if it is mounted on: rmtree would empty that
+    shutil.rmtree(directory)
     return exit_status(wait_status)
 
 

@@ -78,9 +78,9 @@ class Channel:
 
     def fail(self, error):
         """Send an error as the last line. Return its exit status. The peer may have died of it."""
-        status = getattr(error, "status", 1)
+        status, text = getattr(error, "status", 1), str(error) or type(error).__name__
         try:
-            self.say(f"error {status} {error}".replace("\n", " "))
+            self.say(f"error {status} {text}".replace("\n", " "))
         except Failed:
             print(error, file=sys.stderr)
         return status
@@ -113,7 +113,7 @@ def isolate_mounts():
 
 def mount_root(rootfs, directory):
     """Mount an overlay of `rootfs` and an empty upper directory. Return where it is mounted."""
-    for name in ("upper", "work", "rootfs"):
+    for name in ("upper", "work"):
         (directory / name).mkdir(0o755)
     # too simple: no `:` and no `,` may be in a path. minirun: core/rootfs/build.py
     lower = ":".join(str(Path(layer).resolve(strict=True)) for layer in rootfs.split(":"))
@@ -189,7 +189,7 @@ def init(args, directory, runtime):
         runtime.expect("HOOKS_DONE")
         change_root(root)
         execute(args.command)
-    except (OSError, Failed) as error:
+    except BaseException as error:  # or the runtime's own clean-up would be done in here, too
         return runtime.fail(error)
 
 
@@ -215,12 +215,14 @@ def launch(args, directory):
 def run(args):
     """Run the command in a child, in new namespaces. Return its exit status. Raises Failed."""
     directory = STATE / secrets.token_hex(6)
-    directory.mkdir(0o700, parents=True)
+    STATE.mkdir(0o700, exist_ok=True)  # no user of the host reaches the container's files
+    (directory / "rootfs").mkdir(0o755, parents=True)
     try:
         _, wait_status = os.waitpid(launch(args, directory), 0)
         return exit_status(wait_status)
     finally:
-        shutil.rmtree(directory)  # the overlay was in the container's mount namespace: it is gone
+        (directory / "rootfs").rmdir()  # not if it is mounted on: rmtree would empty that
+        shutil.rmtree(directory)
 
 
 def main():

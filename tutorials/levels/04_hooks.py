@@ -94,9 +94,9 @@ class Channel:
 
     def fail(self, error):
         """Send an error as the last line. Return its exit status. The peer may have died of it."""
-        status = getattr(error, "status", 1)
+        status, text = getattr(error, "status", 1), str(error) or type(error).__name__
         try:
-            self.say(f"error {status} {error}".replace("\n", " "))
+            self.say(f"error {status} {text}".replace("\n", " "))
         except Failed:
             print(error, file=sys.stderr)
         return status
@@ -266,7 +266,7 @@ def init(container, runtime):
         runtime.expect("HOOKS_DONE")
         change_root(container.root)
         execute(container.config["process"])
-    except (OSError, Failed) as error:
+    except BaseException as error:  # or the runtime's own clean-up would be done in here, too
         return runtime.fail(error)
 
 
@@ -296,6 +296,7 @@ def load(args):
     directory = STATE / secrets.token_hex(6)
     bundle = Path(args.bundle).resolve() if args.bundle else directory
     config = json.loads((bundle / "config.json").read_text()) if args.bundle else new_config(args)
+    STATE.mkdir(0o700, exist_ok=True)  # no user of the host reaches the container's files
     (directory / "rootfs").mkdir(0o755, parents=True)
     if not args.bundle:
         (bundle / "config.json").write_text(json.dumps(config, indent=1))
@@ -304,6 +305,7 @@ def load(args):
 
 def remove(container):
     """Remove what is left of a container that has ended."""
+    container.root.rmdir()  # not if it is mounted on: rmtree would empty that
     shutil.rmtree(container.directory)
 
 

@@ -101,9 +101,9 @@ class Channel:
 
     def fail(self, error):
         """Send an error as the last line. Return its exit status. The peer may have died of it."""
-        status = getattr(error, "status", 1)
+        status, text = getattr(error, "status", 1), str(error) or type(error).__name__
         try:
-            self.say(f"error {status} {error}".replace("\n", " "))
+            self.say(f"error {status} {text}".replace("\n", " "))
         except Failed:
             print(error, file=sys.stderr)
         return status
@@ -436,7 +436,7 @@ def init(container, runtime):
         runtime.expect("HOOKS_DONE")
         change_root(container.root)
         execute(container.config["process"])
-    except (OSError, Failed) as error:
+    except BaseException as error:  # or the runtime's own clean-up would be done in here, too
         return runtime.fail(error)
 
 
@@ -471,6 +471,7 @@ def load(args):
         command = [sys.executable, str(Path(__file__).resolve()), "hook"]
         add = {"path": command[0], "args": command, "env": [f"NVIDIA_DRIVER_ROOT={DRIVER}"]}
         config.setdefault("hooks", {}).setdefault("prestart", []).append(add)
+    STATE.mkdir(0o700, exist_ok=True)  # no user of the host reaches the container's files
     (directory / "rootfs").mkdir(0o755, parents=True)
     if not args.bundle:
         (bundle / "config.json").write_text(json.dumps(config, indent=1))
@@ -480,6 +481,7 @@ def load(args):
 def remove(container):
     """Remove what is left of a container that has ended."""
     remove_cgroup(container)
+    container.root.rmdir()  # not if it is mounted on: rmtree would empty that
     shutil.rmtree(container.directory)
 
 

@@ -22,6 +22,8 @@ LIBRARY = "linux.py"
 """The file beside the programs that has the system calls."""
 _IN_THE_CLONE = Path(__file__).resolve().parents[3] / "tutorials/levels"
 _INSTALLED = Path(sys.prefix) / "share/minirun/levels"
+NOT_WRITTEN = "is not written yet"
+"""What a gap's error ends with."""
 _WIDTH = 96
 
 
@@ -139,5 +141,5 @@ def _gap(level: Level, name: str, sentence: str, indent: int) -> list[str]:
     """Return the lines of a gap."""
     pad = " " * indent
     wrapped = textwrap.wrap(sentence, _WIDTH - indent - 2)
-    error = f'raise NotImplementedError("level {level.number}: {name}")'
+    error = f'raise NotImplementedError("level {level.number}: {name} {NOT_WRITTEN}")'
     return [*(f"{pad}# {line}\n" for line in wrapped), f"{pad}{error}\n"]

@@ -11,6 +11,7 @@ The words of each level are those of tutorials/levels, so the ladder can be clim
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from minirun.teach.levels import material
+from minirun.teach.levels.programs import NOT_WRITTEN
 from minirun.teach.levels.sandbox import PROC
 
 Answer = TypeVar("Answer")
@@ -32,7 +34,7 @@ _ANSWER_SECONDS = 3.0
 _GROUPS = (0, 4)
 """Groups of the program besides its own: a command is to have none of them."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_NOT_WRITTEN = "NotImplementedError: level "
+_GAP = re.compile(rf"level \d: (\S+) {NOT_WRITTEN}")
 
 
 class NotYet(Exception):
@@ -148,9 +150,8 @@ class Started:
         self._out.seek(0)
         self._err.seek(0)
         err = self._err.read()
-        if _NOT_WRITTEN in err:
-            line = next(line for line in err.splitlines() if _NOT_WRITTEN in line)
-            raise NotYet("not-written", line.rpartition(": ")[2])
+        if gap := _GAP.search(err):
+            raise NotYet("not-written", gap[1])
         return Done(status if status >= 0 else 128 - status, self._out.read(), err)
 
     def kill(self) -> None:
