@@ -73,25 +73,7 @@ def from_flags(
     flags.check("userns", "", "host")
     flags.check("runtime", "", "runc", "minirun", *_BY_VARIABLES)
     image = _image(flags, settings, container_id)
-    cwd = flags.workdir or image.workdir or "/"
-    if not cwd.startswith("/"):
-        text = f"the working directory {cwd!r} is invalid, it needs to be an absolute path"
-        raise UsageError(text)
-    run = RunOptions(
-        args=_command(flags, image),
-        env=image.env,
-        cwd=cwd,
-        terminal=flags.tty,
-        hostname=flags.hostname,
-        pids_limit=PIDS_LIMIT,
-        readonly=flags.read_only,
-        cap_add=tuple(flags.cap_add),
-        cap_drop=tuple(flags.cap_drop),
-        choices=Choices(layers=image.layers, volatile=flags.rm),
-        declared=image.declared,
-        labels=image.declared.get("labels", {}),
-        cgroup_parent=flags.cgroup_parent,
-    )
+    run = _of_each(flags, image)
     given = flags.given | ({"user"} if image.user else set())
     for module, names in READERS.items():
         if given & names:
@@ -120,6 +102,29 @@ def from_flags(
     if "gpu_mps" in given:
         run = mps.join(run, flags.gpu_mps, settings)
     return run, image.name
+
+
+def _of_each(flags: ConfigFlags, image: Image) -> RunOptions:
+    """Return what each run has, whatever flags are given. Raises UsageError."""
+    cwd = flags.workdir or image.workdir or "/"
+    if not cwd.startswith("/"):
+        text = f"the working directory {cwd!r} is invalid, it needs to be an absolute path"
+        raise UsageError(text)
+    return RunOptions(
+        args=_command(flags, image),
+        env=image.env,
+        cwd=cwd,
+        terminal=flags.tty,
+        hostname=flags.hostname,
+        pids_limit=PIDS_LIMIT,
+        readonly=flags.read_only,
+        cap_add=tuple(flags.cap_add),
+        cap_drop=tuple(flags.cap_drop),
+        choices=Choices(layers=image.layers, volatile=flags.rm),
+        declared=image.declared,
+        labels=image.declared.get("labels", {}),
+        cgroup_parent=flags.cgroup_parent,
+    )
 
 
 def _image(flags: ConfigFlags, settings: Settings, container_id: str) -> Image:

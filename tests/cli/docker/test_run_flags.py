@@ -440,7 +440,7 @@ def test_pids_limit(minirun: Program) -> None:
         (("--memory", "1e3"), "invalid --memory '1e3'"),
         (("--memory", "١m"), "invalid --memory"),
         (("--cpus", "many"), "invalid --cpus 'many'"),
-        (("--cpus", "0"), "invalid --cpus '0'"),
+        (("--cpus", "0.001"), "invalid --cpus '0.001'"),
         (("--cpus", "1e3"), "invalid --cpus '1e3'"),
         (("--pids-limit", "1.5"), "invalid --pids-limit '1.5'"),
         (("--pids-limit", "x"), "invalid --pids-limit 'x'"),
