@@ -229,8 +229,8 @@ def test_checks_of_health_leave_the_log_to_others(minirun: Program) -> None:
     wait_until(lambda: changes() == ["healthy", "unhealthy"], 20)
     good(minirun, "exec", "c", "rm", "/ill")
     wait_until(lambda: changes() == ["healthy", "unhealthy", "healthy"], 20)
-    checks = json.loads(good(minirun, "inspect", "-f", "{{json .State.Health.Log}}", "c"))
-    assert len(checks) == 5
+    form = "{{json .State.Health.Log}}"
+    wait_until(lambda: len(json.loads(good(minirun, "inspect", "-f", form, "c"))) == 5)
     execs = [e for e in minirun.events("c") if (e["kind"], e["name"]) == ("exec", "execve")]
     assert len(execs) == 6, "two of the command, and of each exec above: through the trampoline"
     assert minirun("timeline", "c").returncode == 0
