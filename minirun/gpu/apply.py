@@ -187,7 +187,7 @@ def _mounted(rootfs: str) -> list[tuple[int, str]]:
 
 
 def _unmount(path: str) -> None:
-    mounts.umount2(path, mounts.MNT_DETACH | mounts.UMOUNT_NOFOLLOW, why="undone")
+    mounts.detach(path, why="undone")
 
 
 def _links(root: OwnRoot, folder: str) -> dict[str, str]:

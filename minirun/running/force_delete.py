@@ -92,7 +92,7 @@ def _unmount(directory: str) -> None:
     for mount in reversed(mountinfo.read()):
         place = mount.mount_point
         if place.startswith(f"{directory}/"):
-            mounts.umount2(place, mounts.MNT_DETACH | mounts.UMOUNT_NOFOLLOW, why="left behind")
+            mounts.detach(place, why="left behind")
 
 
 def _empty(fd: int) -> None:

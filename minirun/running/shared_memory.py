@@ -43,8 +43,7 @@ def unmount(container: Container) -> None:
     """Unmount it, if it is mounted. Raises OSError."""
     path = f"{container.directory}/{places.SHM}"
     while os.path.ismount(path):
-        flags = mounts.MNT_DETACH | mounts.UMOUNT_NOFOLLOW
-        mounts.umount2(path, flags, why="the container has ended")
+        mounts.detach(path, why="the container has ended")
 
 
 def source(other: Container) -> str:

@@ -132,7 +132,8 @@ def test_gc_after_sigkill(minirun: Program, flags: tuple[str, ...]) -> None:
 def test_a_damaged_record_leaves_no_mount(minirun: Program) -> None:
     minirun("run", "-d", "--name=donor", "--ipc=shareable", "busybox", "sleep", "99")
     (minirun.root / "donor/state.json").write_text("{")
-    minirun("delete", "--force", "donor")
+    done = minirun("delete", "--force", "donor")
+    assert done.returncode == 0, done.stderr
     assert not mounted(minirun) and not minirun.left()
 
 

@@ -8,6 +8,7 @@ path is looked up twice, so an image cannot swap a directory for a link in betwe
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from ctypes import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_ulong, c_void_p
 
@@ -83,6 +84,21 @@ def umount2(target: str, flags: int = 0, *, why: str = "") -> None:
     """Unmount; with MNT_DETACH as soon as no process uses it any more: umount2(2)."""
     args = {"target": target, "flags": libc.flag_names(flags, _UMOUNT_NAMES)}
     libc.logged("umount2", _umount2, (_bytes(target), flags), args, target, why)
+
+
+def detach(target: str, *, why: str = "") -> bool:
+    """Unmount what is mounted at a path as soon as no process uses it; links are not followed.
+
+    Return False if nothing is mounted there any more: a container's supervisor and `delete` may
+    both be at it. Raises OSError.
+    """
+    try:
+        umount2(target, MNT_DETACH | UMOUNT_NOFOLLOW, why=why)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOENT):
+            raise
+        return False
+    return True
 
 
 def pivot_root(new_root: str, put_old: str, *, why: str = "") -> None:

@@ -158,7 +158,7 @@ class LabFolder:
         self._kill()  # what a hook of theirs had begun
         for mount in reversed(mountinfo.read()):
             if Path(mount.mount_point).is_relative_to(self.path):
-                mounts.umount2(mount.mount_point, mounts.MNT_DETACH)
+                mounts.detach(mount.mount_point)
 
     def _kill(self) -> None:
         """Kill what the scripts have started. A process that began them, as this one, is spared."""

@@ -219,9 +219,14 @@ def status_field(pid: int, name: str) -> str:
     return ""
 
 
-def wait(ready: Callable[[], Answer], seconds: float = _ANSWER_SECONDS) -> Answer:
-    """Call `ready` until it returns something true, or the time is over. Return the last answer."""
+def wait(
+    ready: Callable[[], Answer], seconds: float = _ANSWER_SECONDS, pause: float = 0.005
+) -> Answer:
+    """Call `ready` until it returns something true, or the time is over. Return the last answer.
+
+    `pause` is the time between two calls, in seconds.
+    """
     until = time.monotonic() + seconds
     while not (answer := ready()) and time.monotonic() < until:
-        time.sleep(0.005)
+        time.sleep(pause)
     return answer
