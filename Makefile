@@ -8,6 +8,7 @@
 # make recordings   record anew what `minirun replay` ships
 # make reference   write its pages anew          make man   minirun.1 and one for each command: build/man
 # make notebooks  write them, and what the lessons ship, from tutorials/NN-topic.LANGUAGE.md
+# make quotes  what the pages quote of the tree, written anew; what is to be read again is said
 # make site    the lessons, notebooks with outputs, reference, recordings: build/site; LESSONS="…"
 # make slides  of the lessons, for the arrow keys: build/slides; LESSONS="…" for some
 # make assignment  the labs as notebooks for nbgrader: build/assignment; LESSONS="…" for some
@@ -21,7 +22,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: help setup packages tested launcher images demo lab test check bench matrix test-v2 recordings \
-	notebooks site slides assignment pictures reference man conformance bats clean
+	notebooks quotes site slides assignment pictures reference man conformance bats clean
 
 # the interpreter, and what makes images; what minirun can do without, for names of processes and
 # for networks
@@ -162,6 +163,9 @@ recordings: tested
 notebooks: tested
 	@$(PYTHON) rootfs-tools/build busybox ubuntu
 	$(PUBLISH).notebooks $(LESSONS)
+
+quotes:
+	@$(PUBLISH).quotes
 
 .venv/.site: .venv/.ready
 	$(PYTHON) .ci/install site

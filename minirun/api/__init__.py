@@ -28,6 +28,7 @@ What a notebook shows:
     table               a small table, as text and as HTML
     prediction          `predict`
     labs                `lab`
+    level_task          `Lesson.level`: what is to be written in a level of the ladder
     networks            `network`
     course              `lesson`: a lesson's texts and cells
 """

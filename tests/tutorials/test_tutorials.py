@@ -12,6 +12,7 @@ import pytest
 import minirun as package
 from conftest import STORE, Program
 from required import machine_has
+from tutorials.publish.quotes import quotes
 from tutorials.publish.runner import Block, blocks, matches, run
 from tutorials.publish.source import Part, asked, keys, parts
 
@@ -20,7 +21,12 @@ _SECTIONS = (
     ("The real ", "Lab", "What you have seen", "Further reading"),
     ("진짜 ", "실습", "정리", "더 읽을거리"),
 )
-TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9]*.md"))
+_OF_A_LEVEL = (
+    ("Write it", "The step", "The same in minirun", "What you have seen", "Further reading"),
+    ("직접 쓰기", "이번 단계", "minirun에서는", "정리", "더 읽을거리"),
+)
+TUTORIALS = sorted((ROOT / "tutorials").glob("*-*.md"))
+BOOK = sorted((ROOT / "tutorials/book").glob("*.md"))
 GUIDES = sorted((ROOT / "tutorials").glob("INSTRUCTORS.*.md"))
 
 
@@ -32,7 +38,7 @@ def test_there_are_lessons_in_both_languages() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [p for p in TUTORIALS + GUIDES if ".en." in p.name], ids=lambda p: p.name
+    "path", [p for p in TUTORIALS + BOOK + GUIDES if ".en." in p.name], ids=lambda p: p.name
 )
 def test_every_command_does_what_the_text_says(
     path: Path, reachable: Program, tmp_path: Path
@@ -42,7 +48,7 @@ def test_every_command_does_what_the_text_says(
     machine_has(path.read_text())
     env = os.environ | {
         "MINIRUN_ROOT": str(reachable.root), "MINIRUN_STORE": STORE, "TMPDIR": str(tmp_path),
-        "LC_ALL": "C.UTF-8",
+        "LC_ALL": "C.UTF-8", "HOME": str(tmp_path),
     }  # fmt: skip
     notes = tmp_path / "notes"
     notes.mkdir()
@@ -74,7 +80,7 @@ def assert_answers_are_choices(text: str, said: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [p for p in TUTORIALS + GUIDES if ".ko." in p.name], ids=lambda p: p.name
+    "path", [p for p in TUTORIALS + BOOK + GUIDES if ".ko." in p.name], ids=lambda p: p.name
 )
 def test_both_languages_show_the_same(path: Path) -> None:
     """The same headings, commands, outputs, questions, figures, in the same order."""
@@ -102,7 +108,7 @@ def test_it_is_made_as_lessons_are(path: Path) -> None:
     """Questions, a box on the real stack, a recap, one idea to a block."""
     found = [*parts(path.read_text())]
     questions = [part for part in found if part.kind == "question"]
-    assert 4 <= len(questions) <= 8
+    assert 3 <= len(questions) <= 9
     assert [p.kind for p in found if p.kind in ("question", "reason")] == [
         "question", "reason",
     ] * len(questions)  # fmt: skip
@@ -113,13 +119,30 @@ def test_it_is_made_as_lessons_are(path: Path) -> None:
     commands = [part.body for part in found if part.kind in ("shell", "answer")]
     assert len(set(commands)) == len(commands), "without root a cell is known by its commands"
     text = "\n".join(part.body for part in found if part.kind == "text")
-    real, lab, recap, more = _SECTIONS[".ko." in path.name]
-    assert f"> **{real}" in text
-    for heading in (lab, recap, more):
+    korean = ".ko." in path.name
+    if path.name.startswith("level-"):
+        headings, number = _OF_A_LEVEL[korean], path.name.split("-")[1]
+        assert [part.body for part in found if part.kind == "skeleton"] == [number]
+    else:
+        real, *headings = _SECTIONS[korean]
+        assert f"> **{real}" in text
+    for heading in headings:
         assert re.search(f"^## {heading}$", text, re.MULTILINE), heading
 
 
-@pytest.mark.parametrize("path", TUTORIALS + GUIDES, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [p for p in TUTORIALS if [*quotes(p.read_text())]], ids=lambda path: path.name
+)
+def test_it_reads_the_tree_and_changes_it(path: Path) -> None:
+    """Lines of minirun are quoted; a change is made in a copy, and what it does predicted."""
+    page = path.read_text()
+    quoted = [each for each in quotes(page) if each.what[1].startswith("minirun/")]
+    assert quoted and all(5 <= each.body.count("\n") <= 24 for each in quoted)
+    looks = [part.body for part in parts(page) if part.kind == "answer"]
+    assert any("python3 -m minirun" in look for look in looks), "the change has a visible effect"
+
+
+@pytest.mark.parametrize("path", TUTORIALS + BOOK + GUIDES, ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
         if not target.startswith("https://"):
@@ -156,7 +179,8 @@ def is_meant(said: str, file: str) -> bool:
 
 
 def test_blocks() -> None:
-    text = "a\n```shell\nls\n```\n\n```console\nout\n```\n```shell\nid\n```\n```python\nx\n```\n"
+    text = "a\n```shell\nls\n```\n\n```console\nout\n```\n```shell\nid\n```\n"
+    text += "```python a.py b\nx\n```\n"
     assert blocks(text) == [Block(3, "ls\n", "out\n"), Block(10, "id\n", None)]
     with pytest.raises(ValueError, match="output without commands"):
         blocks("```shell\nls\n```\ntext\n```console\nout\n```\n")

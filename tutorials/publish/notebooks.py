@@ -1,4 +1,5 @@
-"""Writes the notebooks of the lessons, and what they ship, from tutorials/NN-topic.LANGUAGE.md.
+"""Writes the notebooks of the lessons, and what they ship, from tutorials/NN-topic.LANGUAGE.md and
+tutorials/level-N-topic.LANGUAGE.md: the course, and the ladder.
 
 make notebooks      runs every block of every lesson (as root), and writes
 notebooks/LANGUAGE/NN-topic.ipynb           the cells, without outputs
@@ -14,7 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from minirun.api import level_task
 from minirun.core.lazy import lazy
+from minirun.teach.levels import programs
 from tutorials.publish.runner import Block, run
 from tutorials.publish.source import Part, asked, parts
 from tutorials.publish.surroundings import plain_surroundings, refuse_private
@@ -27,6 +30,7 @@ TUTORIALS = ROOT / "tutorials"
 SHIPPED = ROOT / "minirun" / "recordings" / "lessons"
 LANGUAGES = ("en", "ko")
 BEFORE = ("## Before you begin", "## 시작하기 전에")
+_NAME = r"(?:\d\d|level-\d)-[\w-]+"
 _READ = {
     "en": "To read only: this lesson with all that its commands print is [{path}](../{path}).",
     "ko": "읽기만 하려면: 명령이 출력하는 것까지 모두 든 같은 수업이 [{path}](../{path})에 있다.",
@@ -37,7 +41,7 @@ _OPENING = 'import minirun\n\nlesson = minirun.lesson("{name}", "{language}")\nl
 
 def lessons() -> list[str]:
     """Return the names of all lessons, in their order."""
-    return sorted(path.name.removesuffix(".en.md") for path in TUTORIALS.glob("[0-9]*.en.md"))
+    return sorted(path.name.removesuffix(".en.md") for path in TUTORIALS.glob("*-*.en.md"))
 
 
 def source(name: str, language: str) -> str:
@@ -80,9 +84,19 @@ def _cells(name: str, language: str) -> list[Part]:
         elif kind in ("shell", "answer"):
             magic = "%%shell" if kind == "shell" else f"%%answer {number}"
             cells.append(Part("cell", f"{magic}\n{body.strip()}"))
+        elif kind == "skeleton":
+            cells += _exercise(int(body), language)
         elif kind in ("text", "cell"):
             cells.append(Part(kind, body))
     return cells
+
+
+def _exercise(number: int, language: str) -> list[Part]:
+    """Return two cells: what is to be written, and the skeleton, which the learner edits."""
+    level = programs.find(str(number), language)
+    skeleton = programs.skeleton(level).strip()
+    written = f"%%writefile {level_task.HOME / level.file}\n{skeleton}"
+    return [Part("cell", f"lesson.level({number})"), Part("cell", written)]
 
 
 def _read(name: str, language: str) -> str:
@@ -106,9 +120,9 @@ def _around_before(markdown: str) -> tuple[str, str]:
 
 def _linked(text: str) -> str:
     """Return a text whose links hold from notebooks/LANGUAGE/."""
-    text = re.sub(r"\]\((\d\d-[\w-]+)\.(?:en|ko)\.md", r"](\1.ipynb", text)
+    text = re.sub(rf"\]\(({_NAME})\.(?:en|ko)\.md", r"](\1.ipynb", text)
     return re.sub(
-        r"\]\((?!https?:|#|\d\d-[\w-]+\.ipynb)(?P<path>[^)]+)\)",
+        rf"\]\((?!https?:|#|{_NAME}\.ipynb)(?P<path>[^)]+)\)",
         lambda found: f"]({os.path.relpath(TUTORIALS / found['path'], ROOT / 'notebooks' / 'en')})",
         text,
     )
@@ -123,7 +137,7 @@ def shipped(name: str) -> dict[str, Any]:
     todo = [Block(number, part.body, None) for number, part in enumerate(everything)]
     with tempfile.TemporaryDirectory() as notes, tempfile.TemporaryDirectory() as state:
         os.chmod(state, 0o711)  # the root of a user namespace has to come to its container
-        own = {"MINIRUN_ROOT": state, "LC_ALL": "C.UTF-8", "PAGER": "cat"}
+        own = {"MINIRUN_ROOT": state, "HOME": notes, "LC_ALL": "C.UTF-8", "PAGER": "cat"}
         said = run(todo, Path(notes), ROOT, os.environ | own)
     return {"system": system(), "blocks": recorded(name, said[1:]), "questions": questions(name)}
 

@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-_FENCE = re.compile(r"^```(\w*)(?: answer)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(\w*)[^\n`]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _DRIVER = """
 set -eEuo pipefail
 trap 'echo "$BASH_COMMAND" > "$notes/failed"' ERR

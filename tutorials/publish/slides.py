@@ -57,7 +57,7 @@ def slides(markdown: str) -> list[str]:
                 if section.startswith("## "):
                     heading = section.splitlines()[0]
                 _add(found, heading, section)
-        elif part.kind != "cell":
+        elif part.kind not in ("cell", "skeleton"):
             joins = part.kind in ("console", "reason") or (part.kind, before) == ("shell", "text")
             _add(found, heading, _written(part), joins=joins)
         before = part.kind

@@ -10,6 +10,7 @@
 > **Why.** A node is only a name. …      the reason, directly after it
 
 <!-- cell … -->                          Python that only the notebook has
+<!-- skeleton 3 -->                      level 3's skeleton, in a cell of the notebook
 
 In Korean the marks are 예측 and 왜.
 """
@@ -27,13 +28,14 @@ REASON = ("Why", "왜")
 _PART = re.compile(
     r"^```(?P<kind>\w+)(?P<answer> answer)?\n(?P<body>.*?)^```$"
     r"|^<!-- cell\n(?P<cell>.*?)^-->$"
+    r"|^<!-- skeleton (?P<level>\d) -->$"
     rf"|^> \*\*(?P<mark>{'|'.join(QUESTION + REASON)})\.\*\* (?P<quote>.*?)(?=^(?!>)|\Z)",
     re.MULTILINE | re.DOTALL,
 )
 
 
 class Part(NamedTuple):
-    """A part: text, shell, answer, console, cell, question or reason; and what it says."""
+    """A part: text, shell, answer, console, cell, skeleton, question or reason; and its text."""
 
     kind: str
     body: str
@@ -66,6 +68,8 @@ def _part(found: re.Match[str]) -> Part | None:
         return Part("question" if found["mark"] in QUESTION else "reason", quote)
     if found["cell"] is not None:
         return Part("cell", found["cell"].strip())
+    if found["level"]:
+        return Part("skeleton", found["level"])
     if found["kind"] in ("shell", "console"):
         return Part("answer" if found["answer"] else found["kind"], found["body"])
     return None

@@ -95,16 +95,10 @@ def main_start(args: list[str], settings: Settings) -> int:
         flags.refuse()
     level, words = _level(flags.args[0], settings)
     directory = Path(flags.args[1] if len(flags.args) > 1 else ".")
-    path = directory / level.file
-    text = programs.skeleton(level)
-    directory.mkdir(parents=True, exist_ok=True)
     try:
-        with open(path, "x") as file:
-            file.write(text)
+        path = programs.start(level, directory)
     except FileExistsError:
-        raise UsageError(f"{path} {words['exists']}", status=1) from None
-    if not (directory / programs.LIBRARY).exists():
-        shutil.copyfile(programs.folder() / programs.LIBRARY, directory / programs.LIBRARY)
+        raise UsageError(f"{directory / level.file} {words['exists']}", status=1) from None
     values = {"number": level.number, "title": level.title, "idea": level.idea, "path": path,
               "count": len(level.gaps)}  # fmt: skip
     lines = [words[key].format(**values) for key in ("started", "file", "next")]

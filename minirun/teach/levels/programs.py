@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import sys
 import textwrap
 from dataclasses import dataclass
@@ -100,6 +101,20 @@ def findings(language: str = ENGLISH) -> dict[str, LevelFinding]:
     """Return what the checks can find: key → its texts, with {detail} in some."""
     rows: dict[str, list[str]] = table("levels", language)["finding"]
     return {key: LevelFinding(*row) for key, row in rows.items()}
+
+
+def start(level: Level, directory: Path) -> Path:
+    """Write a level's skeleton into a directory, with the library beside it; return its path.
+
+    Raises FileExistsError if there is such a file, MinirunError, OSError.
+    """
+    text = skeleton(level)
+    directory.mkdir(parents=True, exist_ok=True)
+    with open(directory / level.file, "x") as file:
+        file.write(text)
+    if not (directory / LIBRARY).exists():
+        shutil.copyfile(folder() / LIBRARY, directory / LIBRARY)
+    return directory / level.file
 
 
 def skeleton(level: Level) -> str:
