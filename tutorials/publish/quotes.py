@@ -58,8 +58,8 @@ def text_of(what: tuple[str, ...]) -> str:
     kind, *words = what
     if kind == "diff":
         old, new, name = words
-        pair = [_named(path, name) for path in (old, new)]
-        changes = difflib.unified_diff(*pair, lineterm="", n=_CONTEXT)
+        before, after = _named(old, name), _named(new, name)
+        changes = difflib.unified_diff(before, after, lineterm="", n=_CONTEXT)
         return "".join(f"{line}\n" for line in list(changes)[2:] if not line.startswith("@@"))
     path, *rest = words
     lines = _LINES.fullmatch(rest[-1]) if rest else None
