@@ -26,9 +26,10 @@ from tutorials.publish.notebooks import LANGUAGES, ROOT, lessons
 OUT = ROOT / "build" / "site"
 PAGES = Path(__file__).with_name("pages")
 WORDS = {
-    "en": ("minirun: a course on containers and GPUs", "Lessons", "Notebooks, with their outputs",
-           "Reference", "Recordings", "Recorded starts, on pages of their own"),
-    "ko": ("minirun: 컨테이너와 GPU 강의", "수업", "출력이 있는 노트북", "참고", "기록",
+    "en": ("minirun: a course on containers and GPUs", "Lessons", "The companion",
+           "Notebooks, with their outputs", "Reference", "Recordings",
+           "Recorded starts, on pages of their own"),
+    "ko": ("minirun: 컨테이너와 GPU 강의", "수업", "코드 해설", "출력이 있는 노트북", "참고", "기록",
            "기록된 시작, 각각 한 페이지로"),
 }  # fmt: skip
 IN_BROWSER = {
@@ -84,9 +85,8 @@ def one_language(
 ) -> None:
     """Gather the tree of one language, and let Sphinx make its pages."""
     tree, extra = sources / language, sources / f"{language}-extra"
-    texts = {f"tutorials/{name}.{language}.md": None for name in chosen}
-    texts |= {f"tutorials/reference/{name}.md": None for name in REFERENCE}
-    texts |= {"tutorials/reference/engines/README.md": None}
+    texts = [f"tutorials/{name}.{language}.md" for name in (*chosen, *chapters())]
+    texts += [f"tutorials/reference/{name}.md" for name in (*REFERENCE, "engines/README")]
     for path in texts:
         put(tree, path, (ROOT / path).read_text(encoding="utf-8"), language, chosen)
     for name, page in zip(chosen, played.pages(chosen, language), strict=True):
@@ -143,12 +143,17 @@ def linked(link: re.Match[str], tree: Path, path: str, language: str, chosen: li
     return link["text"]  # no page of this site
 
 
+def chapters() -> list[str]:
+    """Return the names of the companion's chapters, in their order: book/01-clone."""
+    return sorted(f"book/{path.name[:-6]}" for path in (ROOT / "tutorials/book").glob("*.en.md"))
+
+
 def page_of(there: str, chosen: list[str]) -> tuple[str, str] | None:
     """Return language and file of the lesson or notebook at a path; None if there is no page."""
-    lesson = re.fullmatch(r"tutorials/(?P<name>[\w-]+)\.(?P<language>en|ko)\.md", there)
+    lesson = re.fullmatch(r"tutorials/(?P<name>(?:book/)?[\w-]+)\.(?P<language>en|ko)\.md", there)
     notebook = re.fullmatch(r"notebooks/(?P<language>en|ko)/(?P<name>[\w-]+)\.ipynb", there)
     found = lesson or notebook
-    if not found or found["name"] not in chosen:
+    if not found or found["name"] not in (*chosen, *chapters()):
         return None
     return found["language"], there.replace(".ipynb", ".md")
 
@@ -166,6 +171,7 @@ def index(language: str, chosen: list[str], lite_too: bool) -> str:
     title, *captions, told = WORDS[language]
     pages = (
         [f"tutorials/{name}.{language}" for name in chosen],
+        [f"tutorials/{name}.{language}" for name in chapters()],
         [f"notebooks/{language}/{name}" for name in chosen],
         [f"tutorials/reference/{name}" for name in (*REFERENCE, "engines/README")],
     )
