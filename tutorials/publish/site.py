@@ -29,8 +29,8 @@ WORDS = {
     "en": ("minirun: a course on containers and GPUs", "Lessons", "The companion",
            "Notebooks, with their outputs", "Reference", "Recordings",
            "Recorded starts, on pages of their own"),
-    "ko": ("minirun: 컨테이너와 GPU 강의", "수업", "코드 해설", "출력이 있는 노트북", "참고", "기록",
-           "기록된 시작, 각각 한 페이지로"),
+    "ko": ("minirun: 컨테이너와 GPU 강의", "수업", "코드 해설", "출력이 있는 노트북", "참고",
+           "기록", "기록된 시작, 각각 한 페이지로"),
 }  # fmt: skip
 IN_BROWSER = {
     "en": "The notebooks in this browser, with nothing to install: JupyterLite, from a web server",
