@@ -21,7 +21,7 @@ in minirun.api, which comes in when one of these names is first asked for: PEP 5
 __version__ = "0.2.0"
 __all__ = [
     "Container", "DeviceDiff", "Namespaces", "RunError", "Timeline", "can_run", "lab", "lesson",
-    "network", "predict", "replay", "run", "step",
+    "level", "network", "predict", "replay", "run", "step",
 ]  # fmt: skip
 
 TYPE_CHECKING = False
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         can_run,
         lab,
         lesson,
+        level,
         network,
         predict,
         replay,

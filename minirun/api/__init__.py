@@ -7,6 +7,7 @@
     network("shop")                    networks as the kernel has them; also those of a container
     lesson("07-devices")               a lesson's questions, and %%shell cells for its commands
     lab("wrong-minor")                 a container that is broken on purpose, with buttons
+    level(3)                           a program of the ladder: its gaps, and its check
 
 minirun runs as a child process and its log is followed while it grows. The process that calls this
 (a notebook's kernel) is never moved into a namespace, and never forked: a kernel has threads, and a
@@ -28,7 +29,7 @@ What a notebook shows:
     table               a small table, as text and as HTML
     prediction          `predict`
     labs                `lab`
-    level_task          `Lesson.level`: what is to be written in a level of the ladder
+    level_task          `level`
     networks            `network`
     course              `lesson`: a lesson's texts and cells
 """
@@ -39,6 +40,7 @@ from minirun.api.course.lesson import Lesson, lesson
 from minirun.api.devices import DeviceDiff
 from minirun.api.labs import Lab, lab
 from minirun.api.launch import RunError, can_run, run
+from minirun.api.level_task import LevelTask, level
 from minirun.api.namespaces import Namespaces
 from minirun.api.networks import NetworkView, network
 from minirun.api.prediction import Prediction, Verdict, predict
@@ -47,7 +49,7 @@ from minirun.api.table import Table
 from minirun.api.timeline import Timeline, replay
 
 __all__ = [
-    "Container", "DeviceDiff", "Lab", "Lesson", "Namespaces", "NetworkView", "Prediction", "Result",
-    "RunError", "Stepper", "Table", "Timeline", "Verdict", "can_run", "lab", "lesson", "network",
-    "predict", "replay", "run", "step",
+    "Container", "DeviceDiff", "Lab", "Lesson", "LevelTask", "Namespaces", "NetworkView",
+    "Prediction", "Result", "RunError", "Stepper", "Table", "Timeline", "Verdict", "can_run", "lab",
+    "lesson", "level", "network", "predict", "replay", "run", "step",
 ]  # fmt: skip

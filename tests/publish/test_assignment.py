@@ -13,6 +13,7 @@ import pytest
 from conftest import Program
 from minirun.core.lazy import lazy
 from minirun.teach.lab import labs as catalogue
+from minirun.teach.levels import programs
 from tutorials.publish import assignment
 
 with lazy:
@@ -28,7 +29,9 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("released") / "course"
     labs = [lab for lab in catalogue.labs() if lab.lesson in LESSONS]
     assignment.write(folder, "en", labs)
-    assignment.release(folder, "en")
+    assignment.release(folder, "labs-en")
+    assignment.write_levels(folder, "en", [programs.find("2")])
+    assignment.release(folder, "ladder-en")
     return folder
 
 
@@ -87,6 +90,27 @@ def test_solved_passes_and_unsolved_fails(
     failed = failed_tests(students)
     assert any("lab.is_mended()" in source for source in failed)
     assert not (minirun.root / ".labs").exists()
+
+
+def test_a_level_written_passes_and_its_gaps_fail(course: Path, failed_tests: FailedTests) -> None:
+    solved = course / "source" / "ladder-en" / "level-2.ipynb"
+    students = course / "release" / "ladder-en" / "level-2.ipynb"
+    assert failed_tests(solved) == []
+    assert any("level.holds()" in source for source in failed_tests(students))
+    text = students.read_text()
+    assert text.count("YOUR CODE HERE") == len(programs.find("2").gaps)
+    assert 'pivot_root(".", ".")' not in text.replace("\\", "")
+
+
+@pytest.mark.parametrize("level", programs.levels("ko"), ids=lambda level: level.name)
+def test_every_level_has_its_cells(level: programs.Level) -> None:
+    _, start, program, test = assignment.level_notebook(level, "ko").cells
+    tags = [cell.metadata["nbgrader"] for cell in (start, program, test)]
+    assert [(tag["solution"], tag["grade"], tag["locked"]) for tag in tags] == [
+        (False, False, True), (True, False, False), (False, True, True),
+    ]  # fmt: skip
+    assert program.source.count("### BEGIN SOLUTION") == len(level.gaps)
+    compile(program.source.partition("\n")[2], level.file, "exec")
 
 
 APPLY = [

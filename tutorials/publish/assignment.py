@@ -1,11 +1,12 @@
-"""Writes the labs as an assignment for nbgrader, and lets nbgrader make the students' version.
+"""Writes labs and ladder as assignments for nbgrader, which makes the students' version of them.
 
-    make assignment                   build/assignment/release/labs-en, …/labs-ko: for the students
-    make assignment LESSONS="…"       the labs of these lessons
+    make assignment                   build/assignment/release/labs-en, ladder-en; labs-ko, …
+    make assignment LESSONS="…"       the labs and levels of these lessons
 
-The folder is a course of nbgrader: source/ has the solutions. A solution is the lab's own
-solution.sh; a test asks the kernel, through `minirun lab check`. Source: nbgrader's documentation,
-"Creating and grading assignments" and "nbgrader metadata" (schema version 3).
+The folder is a course of nbgrader: source/ has the solutions. A lab's is its own solution.sh, a
+level's is its program; a test asks the kernel, through `minirun lab check` and `level check`.
+Source: nbgrader's documentation, "Creating and grading assignments" and "nbgrader metadata" (schema
+version 3).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from minirun.core.lazy import lazy
 from minirun.teach.lab import labs as catalogue
 from minirun.teach.lab.folder import LabFolder
 from minirun.teach.lab.labs import LabTexts
+from minirun.teach.levels import programs
+from minirun.teach.levels.programs import Level
 from tutorials.publish.notebooks import LANGUAGES, ROOT
 
 with lazy:
@@ -31,6 +34,12 @@ _HEAD = {
     "en": "As root, in `make lab`. The commands of `lab.mend` run in the lab's folder.",
     "ko": "`make lab`에서 root로 한다. `lab.mend`로 고친다. 명령은 실습의 폴더에서 실행된다.",
 }
+_LEVEL_HEAD = {
+    "en": "As root, in `make lab`. Write what is missing in the program below, and run its cell, "
+          "which writes it beside this notebook. The next cell tries it, and asks the kernel.",
+    "ko": "`make lab`에서 root로 한다. 아래 프로그램의 빈 곳을 쓰고 그 셀을 실행하면 이 노트북 "
+          "옆에 파일이 쓰인다. 그다음 셀이 프로그램을 시험하고 커널에 묻는다.",
+}  # fmt: skip
 
 
 def main() -> int:
@@ -38,8 +47,15 @@ def main() -> int:
     chosen = sys.argv[1:]
     for language in LANGUAGES:
         labs = [lab for lab in catalogue.labs(language) if not chosen or lab.lesson in chosen]
+        numbers = {name.split("-")[1] for name in chosen if name.startswith("level-")}
+        levels = [
+            level for level in programs.levels(language)
+            if not chosen or str(level.number) in numbers
+        ]  # fmt: skip
         write(COURSE, language, labs)
-        release(COURSE, language)
+        write_levels(COURSE, language, levels)
+        for assignment in (["labs"] if labs else []) + (["ladder"] if levels else []):
+            release(COURSE, f"{assignment}-{language}")
     print(f"{COURSE}/release: for the students; {COURSE}/source: with the solutions")
     return 0
 
@@ -53,9 +69,17 @@ def write(course: Path, language: str, labs: list[LabTexts]) -> None:
         nbformat.write(notebook(lesson, language, mine), folder / f"{lesson}.ipynb")
 
 
-def release(course: Path, language: str) -> None:
+def write_levels(course: Path, language: str, levels: list[Level]) -> None:
+    """Write the notebooks of the ladder with their solutions: one for each level."""
+    folder = course / "source" / f"ladder-{language}"
+    for level in levels:
+        folder.mkdir(parents=True, exist_ok=True)
+        nbformat.write(level_notebook(level, language), folder / f"level-{level.number}.ipynb")
+
+
+def release(course: Path, assignment: str) -> None:
     """Let nbgrader make the students' version. Raises CalledProcessError."""
-    words = ["generate_assignment", f"labs-{language}", "--force"]
+    words = ["generate_assignment", assignment, "--force"]
     own = [f"--CourseDirectory.root={course}"]
     path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"  # it calls alembic
     env = os.environ | {"JUPYTER_CONFIG_DIR": str(course / ".jupyter"), "PATH": path}
@@ -71,6 +95,24 @@ def notebook(lesson: str, language: str, labs: list[LabTexts]) -> Any:
     ]
     for lab in labs:
         cells += _cells(lab, language)
+    return _notebook(cells)
+
+
+def level_notebook(level: Level, language: str) -> Any:
+    """Return a level as a notebook with nbgrader's tags."""
+    name = f"level-{level.number}"
+    task = f'minirun.level({level.number}, "{language}", folder=".")'
+    program = programs.marked(level, "### BEGIN SOLUTION", "### END SOLUTION").strip()
+    title = f"# {level.number} · {level.title}\n\n{level.idea}\n\n{_LEVEL_HEAD[language]}"
+    return _notebook([
+        nbformat.v4.new_markdown_cell(title),
+        _tagged(f"import minirun\n\nlevel = {task}\nlevel", f"{name}-start", locked=True),
+        _tagged(f"%%writefile {level.file}\n{program}", f"{name}-program", solution=True),
+        _tagged("assert level.holds(), level.check()", f"{name}-test", locked=True, points=1),
+    ])  # fmt: skip
+
+
+def _notebook(cells: list[Any]) -> Any:
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
 

@@ -95,7 +95,7 @@ def _exercise(number: int, language: str) -> list[Part]:
     """Return two cells: what is to be written, and the skeleton, which the learner edits."""
     level = programs.find(str(number), language)
     skeleton = programs.skeleton(level).strip()
-    written = f"%%writefile {level_task.HOME / level.file}\n{skeleton}"
+    written = f"%%writefile {level_task.HOME}/{level.file}\n{skeleton}"
     return [Part("cell", f"lesson.level({number})"), Part("cell", written)]
 
 

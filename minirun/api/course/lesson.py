@@ -6,11 +6,11 @@ import atexit
 import sys
 from typing import Any
 
+from minirun.api import level_task
 from minirun.api.course.session import Session
 from minirun.api.course.text import Question, Text, last_line, load, plain
 from minirun.api.labs import Lab
 from minirun.api.launch import Able, can_run
-from minirun.api.level_task import LevelTask
 from minirun.api.prediction import Prediction, Verdict
 from minirun.api.table import Shown
 from minirun.core.errors import UsageError
@@ -67,12 +67,12 @@ class Lesson(Shown):
         """
         return Lab(name, self._language)
 
-    def level(self, number: int) -> LevelTask:
+    def level(self, number: int) -> level_task.LevelTask:
         """Return what is to be written in a level of the ladder, in the lesson's language.
 
         Its skeleton is written into ~/ladder, if it is not there. Raises UsageError, OSError.
         """
-        return LevelTask(number, self._language)
+        return level_task.level(number, self._language)
 
     def shell(self, commands: str) -> CellOutput:
         """Run the commands in the lesson's shell, or show what they printed when recorded.

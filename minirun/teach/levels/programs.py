@@ -12,9 +12,10 @@ import re
 import shutil
 import sys
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from minirun.core.errors import MinirunError, UsageError
 from minirun.knowledge.texts import ENGLISH, table
@@ -108,28 +109,57 @@ def start(level: Level, directory: Path) -> Path:
 
     Raises FileExistsError if there is such a file, MinirunError, OSError.
     """
-    text = skeleton(level)
     directory.mkdir(parents=True, exist_ok=True)
-    with open(directory / level.file, "x") as file:
-        file.write(text)
     if not (directory / LIBRARY).exists():
         shutil.copyfile(folder() / LIBRARY, directory / LIBRARY)
+    text = skeleton(level)
+    with open(directory / level.file, "x") as file:
+        file.write(text)
     return directory / level.file
 
 
 def skeleton(level: Level) -> str:
     """Return the program of a level with its gaps. Raises MinirunError if a gap is not in it."""
+    return _with_gaps(level, lambda gap, _: [gap.error(level.number)])
+
+
+def marked(level: Level, before: str, after: str) -> str:
+    """Return the whole program, with a line before and after what is left out in the skeleton.
+
+    Raises MinirunError if a gap is not in it.
+    """
+    return _with_gaps(level, lambda gap, body: [gap.pad + before, *body, gap.pad + after])
+
+
+class _Gap(NamedTuple):
+    """A function that the learner writes."""
+
+    name: str
+    pad: str
+    """The blanks before its statements."""
+
+    def error(self, number: int) -> str:
+        """Return the statement that says that it is not written."""
+        text = f"level {number}: {self.name} {NOT_WRITTEN}"
+        return f'{self.pad}raise NotImplementedError("{text}")'
+
+
+def _with_gaps(level: Level, written: Callable[[_Gap, list[str]], list[str]]) -> str:
+    """Return the program, with what `written` makes of the lines of each gap below its sentence."""
     text = level.path.read_text()
-    lines = text.splitlines(keepends=True)
+    lines = text.splitlines()
     functions = dict(_functions(ast.parse(text)))
     if missing := level.gaps.keys() - functions.keys():
         raise MinirunError(f"{level.file} has no function {sorted(missing)[0]}")
     for name, sentence in sorted(level.gaps.items(), key=lambda gap: -functions[gap[0]].lineno):
         body = functions[name].body
         first = body[1] if ast.get_docstring(functions[name]) is not None else body[0]
-        last = body[-1].end_lineno
-        lines[_start(first, lines) - 1 : last] = _gap(level, name, sentence, first.col_offset)
-    return "".join(lines)
+        start, end = _start(first, lines) - 1, body[-1].end_lineno
+        gap = _Gap(name, " " * first.col_offset)
+        wrapped = textwrap.wrap(sentence, _WIDTH - first.col_offset - 2)
+        said = [f"{gap.pad}# {line}" for line in wrapped]
+        lines[start:end] = [*said, *written(gap, lines[start:end])]
+    return "\n".join(lines) + "\n"
 
 
 def _functions(tree: ast.Module) -> list[tuple[str, ast.FunctionDef]]:
@@ -150,11 +180,3 @@ def _start(statement: ast.stmt, lines: list[str]) -> int:
     while re.match(r"\s*(#|$)", lines[line - 2]):
         line -= 1
     return line
-
-
-def _gap(level: Level, name: str, sentence: str, indent: int) -> list[str]:
-    """Return the lines of a gap."""
-    pad = " " * indent
-    wrapped = textwrap.wrap(sentence, _WIDTH - indent - 2)
-    error = f'raise NotImplementedError("level {level.number}: {name} {NOT_WRITTEN}")'
-    return [*(f"{pad}# {line}\n" for line in wrapped), f"{pad}{error}\n"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -21,6 +22,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from minirun.core.kernel import libc
+from minirun.oci.seccomp import compiler
 from minirun.teach.levels import material
 from minirun.teach.levels.programs import NOT_WRITTEN
 from minirun.teach.levels.sandbox import PROC
@@ -34,6 +37,7 @@ _ANSWER_SECONDS = 3.0
 _GROUPS = (0, 4)
 """Groups of the program besides its own: a command is to have none of them."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ALLOW, _KILL_PROCESS = 0x7FFF0000, 0x80000000  # SECCOMP_RET_, linux/seccomp.h
 _GAP = re.compile(rf"level \d: (\S+) {NOT_WRITTEN}")
 
 
@@ -118,15 +122,23 @@ class TriedProgram:
         """Call a command of level 9, with a state root in the sandbox. Raises NotYet."""
         return self.call([*self.command, "--root", str(material.HOME / "root"), *words])
 
-    def start(self, words: list[str], text: str = "") -> Started:
-        """Start a command line with this standard input, and return at once."""
-        return Started(words, self.env, text, " ".join(words[len(self.command) :]))
+    def start(
+        self, words: list[str], text: str = "", before: Callable[[], None] | None = None
+    ) -> Started:
+        """Start a command line with this standard input, and return at once.
+
+        `before` is called in the process that becomes the program.
+        """
+        return Started(words, self.env, text, " ".join(words[len(self.command) :]), before)
 
 
 class Started:
     """A program that was started. It prints into files, which no process can keep open for us."""
 
-    def __init__(self, words: list[str], env: dict[str, str], text: str, called: str) -> None:
+    def __init__(
+        self, words: list[str], env: dict[str, str], text: str, called: str,
+        before: Callable[[], None] | None,
+    ) -> None:  # fmt: skip
         self.called = called
         """What it was called with, in words."""
         self._out, self._err, given = (tempfile.TemporaryFile("w+", errors="replace")
@@ -136,7 +148,7 @@ class Started:
             given.seek(0)
             self._process = subprocess.Popen(
                 words, env=env, stdin=given, stdout=self._out, stderr=self._err,
-                start_new_session=True, extra_groups=_GROUPS,
+                start_new_session=True, extra_groups=_GROUPS, preexec_fn=before,
             )  # fmt: skip
         self.pid = self._process.pid
 
@@ -219,14 +231,22 @@ def status_field(pid: int, name: str) -> str:
     return ""
 
 
-def wait(
-    ready: Callable[[], Answer], seconds: float = _ANSWER_SECONDS, pause: float = 0.005
-) -> Answer:
-    """Call `ready` until it returns something true, or the time is over. Return the last answer.
+def no_mounts() -> None:
+    """Let the kernel kill this process, or a child of it, at its first mount: seccomp(2).
 
-    `pause` is the time between two calls, in seconds.
+    The filter loads the call's number, compares it with three, and ends the process or lets it
+    through: instructions of classic BPF, linux/filter.h. Raises OSError.
     """
+    numbers = [libc.number(165, 40), 429, 442]  # mount, move_mount, mount_setattr
+    load, jump, give = 0x20, 0x15, 0x06
+    compared = [(jump, len(numbers) - at, 0, number) for at, number in enumerate(numbers)]
+    rows = [(load, 0, 0, 0), *compared, (give, 0, 0, _ALLOW), (give, 0, 0, _KILL_PROCESS)]
+    compiler.install(b"".join(struct.pack("=HBBI", *row) for row in rows))
+
+
+def wait(ready: Callable[[], Answer], seconds: float = _ANSWER_SECONDS) -> Answer:
+    """Call `ready` until it returns something true, or the time is over. Return the last answer."""
     until = time.monotonic() + seconds
     while not (answer := ready()) and time.monotonic() < until:
-        time.sleep(pause)
+        time.sleep(0.005)
     return answer

@@ -10,12 +10,10 @@ from functools import partial
 
 from minirun.teach.levels import facts, tried
 from minirun.teach.levels.sandbox import PROC
-from minirun.teach.levels.tried import NotYet, TriedProgram, wait
+from minirun.teach.levels.tried import NotYet, Started, TriedProgram, wait
 
 DELAYS = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05)
 """When one side is killed: seconds after init has appeared."""
-_MOST = 30
-"""How often init is killed at most until two of the kills have met it early."""
 
 
 def errors_are_one_line(program: TriedProgram) -> None:
@@ -33,39 +31,33 @@ def errors_are_one_line(program: TriedProgram) -> None:
 
 
 def init_dies(program: TriedProgram) -> None:
-    """If init is killed while it builds, the runtime ends, and not well.
+    """If init dies while it builds, the runtime ends, and not well.
 
-    On a busy machine it may be seen too late; so it is killed at once again until it was early.
+    Once the kernel kills it at its first mount, so before it can say anything; then it is killed
+    from outside, at several moments.
     """
-    early = 0
-    for count in range(_MOST):
-        if count >= len(DELAYS) and early >= 2:
-            break
+    _has_ended(program.start(program.words("sleep", tried.SLEEP), before=tried.no_mounts))
+    for delay in DELAYS:
         started = program.start(program.words("sleep", tried.SLEEP))
-        try:
-            pid = wait(partial(facts.init_of, started.pid), pause=0)
-            time.sleep(DELAYS[count] if count < len(DELAYS) else 0)
-            early += bool(pid) and _kill_early(pid)
-            try:
-                done = started.wait()
-            except NotYet as finding:
-                is_hanging = finding.key == "hangs"
-                raise NotYet("runtime-waits-for-ever") if is_hanging else finding from None
-            if done.status == 0:
-                raise NotYet("death-of-init-unseen")
-        finally:
-            started.end()
+        pid = wait(partial(facts.init_of, started.pid))
+        time.sleep(delay)
+        if pid:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        _has_ended(started)
 
 
-def _kill_early(pid: int) -> bool:
-    """Kill init; return True if it had mounted no more than its root, so could not be ready yet."""
-    is_early = False
-    with suppress(OSError):
-        os.kill(pid, signal.SIGSTOP)
-        is_early = len(facts.mounts(pid)) <= len(facts.mounts()) + 1
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-    return is_early
+def _has_ended(started: Started) -> None:
+    """Wait for a runtime whose init has died. Raises NotYet if it waits on, or has not seen it."""
+    try:
+        done = started.wait()
+    except NotYet as finding:
+        is_hanging = finding.key == "hangs"
+        raise NotYet("runtime-waits-for-ever") if is_hanging else finding from None
+    finally:
+        started.end()
+    if done.status == 0:
+        raise NotYet("death-of-init-unseen")
 
 
 def runtime_dies(program: TriedProgram) -> None:
