@@ -71,6 +71,24 @@ def test_a_page_without_a_network(site: Path, browser: Browser, language: str, p
     assert browser.run("document.documentElement.lang") == language
 
 
+@pytest.mark.parametrize(("language", "contents"), [("en", "README"), ("ko", "README.ko")])
+def test_the_companion_is_read_from_its_first_page_on(
+    site: Path, language: str, contents: str
+) -> None:
+    """The index leads to it; it leads to each chapter, and a chapter back, in one language."""
+    book = site / language / "tutorials" / "book"
+    chapters = sorted(path.name for path in book.glob(f"*-*.{language}.html"))
+    index = [link for link in links.Page(site / language / "index.html").links if "book/" in link]
+    names = [f"{contents}.html", *chapters]
+    assert list(dict.fromkeys(index)) == [f"tutorials/book/{name}" for name in names]
+    main = (book / f"{contents}.html").read_text().partition('role="main"')[2]
+    assert len(chapters) == 11 and all(f'href="{name}"' in main for name in chapters)
+    for name in chapters:
+        text = (book / name).read_text().partition('role="main"')[2]
+        other = name.replace(f".{language}.", ".ko." if language == "en" else ".en.")
+        assert f'href="{contents}.html"' in text and f"/tutorials/book/{other}" in text
+
+
 def test_a_notebook_has_its_outputs(site: Path) -> None:
     page = (site / "en" / "notebooks" / "en" / f"{NAME}.html").read_text()
     assert "crw-rw-rw- 1 root root 195, 255" in page

@@ -37,6 +37,8 @@ IN_BROWSER = {
     "ko": "설치 없이 이 브라우저에서 노트북 실행하기: JupyterLite, 웹 서버에서",
 }
 NAMES = {"en": "English", "ko": "한국어"}
+CONTENTS = "book/README"
+"""The companion's first page; the English one has no language in its name."""
 REFERENCE = (
     "installing", "watching", "gpus", "containers", "images", "commands", "api", "events",
     "glossary", "spec-conformance", "cgroup-v2",
@@ -85,7 +87,7 @@ def one_language(
 ) -> None:
     """Gather the tree of one language, and let Sphinx make its pages."""
     tree, extra = sources / language, sources / f"{language}-extra"
-    texts = [f"tutorials/{name}.{language}.md" for name in (*chosen, *chapters())]
+    texts = [text_of(name, language) for name in (*chosen, *companion())]
     texts += [f"tutorials/reference/{name}.md" for name in (*REFERENCE, "engines/README")]
     for path in texts:
         put(tree, path, (ROOT / path).read_text(encoding="utf-8"), language, chosen)
@@ -143,19 +145,26 @@ def linked(link: re.Match[str], tree: Path, path: str, language: str, chosen: li
     return link["text"]  # no page of this site
 
 
-def chapters() -> list[str]:
-    """Return the names of the companion's chapters, in their order: book/01-clone."""
-    return sorted(f"book/{path.name[:-6]}" for path in (ROOT / "tutorials/book").glob("*.en.md"))
+def companion() -> list[str]:
+    """Return the names of the companion's pages: book/README, then the chapters in their order."""
+    chapters = (ROOT / "tutorials/book").glob("*.en.md")
+    return [CONTENTS, *sorted(f"book/{path.name[:-6]}" for path in chapters)]
+
+
+def text_of(name: str, language: str) -> str:
+    """Return the path of a lesson, or of a page of the companion."""
+    ending = ".md" if (name, language) == (CONTENTS, "en") else f".{language}.md"
+    return f"tutorials/{name}{ending}"
 
 
 def page_of(there: str, chosen: list[str]) -> tuple[str, str] | None:
     """Return language and file of the lesson or notebook at a path; None if there is no page."""
-    lesson = re.fullmatch(r"tutorials/(?P<name>(?:book/)?[\w-]+)\.(?P<language>en|ko)\.md", there)
+    lesson = re.fullmatch(r"tutorials/(?P<name>[\w/-]+)(?:\.(?P<language>en|ko))?\.md", there)
     notebook = re.fullmatch(r"notebooks/(?P<language>en|ko)/(?P<name>[\w-]+)\.ipynb", there)
     found = lesson or notebook
-    if not found or found["name"] not in (*chosen, *chapters()):
+    if not found or found["name"] not in (*chosen, *companion()):
         return None
-    return found["language"], there.replace(".ipynb", ".md")
+    return found["language"] or "en", there.replace(".ipynb", ".md")
 
 
 def record(folder: Path, language: str) -> None:
@@ -170,8 +179,8 @@ def index(language: str, chosen: list[str], lite_too: bool) -> str:
     """Return the first page: lists of all that there is."""
     title, *captions, told = WORDS[language]
     pages = (
-        [f"tutorials/{name}.{language}" for name in chosen],
-        [f"tutorials/{name}.{language}" for name in chapters()],
+        [text_of(name, language).removesuffix(".md") for name in chosen],
+        [text_of(name, language).removesuffix(".md") for name in companion()],
         [f"notebooks/{language}/{name}" for name in chosen],
         [f"tutorials/reference/{name}" for name in (*REFERENCE, "engines/README")],
     )
