@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from minirun.core.keeping import places
@@ -74,13 +75,21 @@ def _mount(
     )  # fmt: skip
 
 
+def in_full(names: Sequence[str] | None) -> list[str]:
+    """Return capabilities as docker shows them since version 23: CAP_CHOWN; ALL stands alone."""
+    upper = {name.upper() for name in names or ()}
+    if "ALL" in upper:
+        return ["ALL"]
+    return sorted({name if name.startswith("CAP_") else f"CAP_{name}" for name in upper})
+
+
 def host_config(container: Container) -> Fields:
     """Return HostConfig. Raises OSError."""
     record, config = container.record, container.config
     limits = record.resources or config.resources
     cpu, memory = limits.get("cpu") or {}, limits.get("memory") or {}
     held = ((config.process.get("capabilities") or {}).get("bounding")) or []
-    added, dropped = record.cap_add, record.cap_drop
+    added, dropped = in_full(record.cap_add), in_full(record.cap_drop)
     if not record.managed:  # a bundle's: what differs from docker's default
         added = _beyond(held, run_config.CAPABILITIES)
         dropped = _beyond(run_config.CAPABILITIES, held)

@@ -109,9 +109,16 @@ def spoiled(layer: Path, place: str) -> Path:
     return layer
 
 
-def host() -> tuple[list[str], list[str], set[str]]:
-    """Mounts, nodes of a driver, and cgroups of this process's containers, of the host."""
-    points = [mount.mount_point for mount in mountinfo.read()]
+def host(own: Path) -> tuple[list[str], list[str], set[str]]:
+    """Mounts, nodes of a driver, and cgroups of this process's containers, of the host.
+
+    Mounts in other tests' folders, which are not `own`, come and go.
+    """
+    others = f"{own.parents[2]}/"
+    points = [
+        point for mount in mountinfo.read()
+        if not (point := mount.mount_point).startswith(others) or point.startswith(str(own))
+    ]  # fmt: skip
     nodes = sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
     cgroups = Path("/sys/fs/cgroup").glob(f"*/minirun/undone-{os.getpid()}*")
     return points, nodes, {str(path) for path in cgroups}
@@ -128,13 +135,13 @@ def test_a_create_that_fails(place: str, minirun: Program, tmp_path: Path) -> No
     config["process"]["env"].append("NVIDIA_DRIVER_CAPABILITIES=all")
     (tmp_path / "config.json").write_text(json.dumps(config))
     minirun("--store", str(store), "gpu", "list", "--gpu-driver=simulated")
-    before = fingerprint(layer), host()
+    before = fingerprint(layer), host(tmp_path)
     name = f"undone-{os.getpid()}"
     flags = ("--store", str(store), "--gpu-driver=simulated")
     done = minirun(*flags, "create", "--bundle", str(tmp_path), name)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert "nvidia-container-runtime-hook: " in done.stderr
-    assert (fingerprint(layer), host()) == before
+    assert (fingerprint(layer), host(tmp_path)) == before
     assert not list(minirun.root.glob("[!.]*"))
 
 
@@ -145,10 +152,10 @@ def test_a_run_that_fails(place: str, mode: str, minirun: Program, tmp_path: Pat
     store = tmp_path / "store"
     layer = spoiled(images.make(store, "image"), place)
     minirun("--store", str(store), "gpu", "list", "--gpu-driver=simulated")
-    before = fingerprint(layer), host()
+    before = fingerprint(layer), host(tmp_path)
     flags = ("--gpus", "all", "--gpu-driver=simulated", "--gpu-mode", mode)
     flags = (*flags, "-e", "NVIDIA_DRIVER_CAPABILITIES=all", "--name", f"undone-{os.getpid()}")
     done = minirun("--store", str(store), "run", "--rm", *flags, "image", "true")
     assert (done.returncode, done.stderr.count("\n")) == (125, 1), done.stderr
-    assert (fingerprint(layer), host()) == before
+    assert (fingerprint(layer), host(tmp_path)) == before
     assert not list(minirun.root.glob("[!.]*"))

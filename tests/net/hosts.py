@@ -101,14 +101,17 @@ class Host(Program):
         return done.stdout.strip()
 
     def state(self) -> dict[str, object]:
-        """Return what a container may not leave changed: links, rules, routes, sysctls, leases."""
+        """Return what a container may not leave changed: links, rules, routes, sysctls, leases.
+
+        The kernel notes late that a link has no carrier, or has one.
+        """
         links = self.shell("ip -brief link")
         leases = self.store.glob("networks/*/leases/[!.]*")
         return {
             "links": sorted(re.sub(r"@\S+", "", line.split()[0]) for line in links.splitlines()),
             "firewall": self.shell("nft list ruleset"),
             "rules": self.shell("ip rule; ip -6 rule"),
-            "routes": self.shell("ip route; ip -6 route | grep -v fe80"),
+            "routes": self.shell("ip route; ip -6 route | grep -v fe80").replace(" linkdown", ""),
             "sysctls": self.shell("sysctl net.ipv4.conf.all net.ipv4.conf.e0 net.ipv6.conf.all"),
             "leases": sorted(path.name for path in leases),
             "processes": [name for name in self.processes() if name.startswith("minirun")],

@@ -31,19 +31,14 @@ def serve(host: Host, *flags: str, at: str = "80", name: str = "web") -> None:
     wait_until(lambda: " LISTEN" in host("exec", name, "netstat", "-tln").stdout)
 
 
-def state(host: Host) -> dict[str, str]:
-    """Return what may not be changed; the kernel notes late that a link has no carrier."""
-    return {key: str(value).replace(" linkdown", "") for key, value in host.state().items()}
-
-
 def why(host: Host, *words: str) -> dict[str, Any]:
     """Return the first thing that stops a packet; without any, {}. Its exit status fits."""
-    before = state(host)
+    before = host.state()
     done = host("network", "why", "--json", *words)
     assert done.stderr == ""
     first: dict[str, Any] = json.loads(done.stdout)["first"] or {}
     assert done.returncode == int(first.get("verdict") == "STOPS"), done.stdout
-    assert state(host) == before, "it asks, and changes nothing"
+    assert host.state() == before, "it asks, and changes nothing"
     return first
 
 

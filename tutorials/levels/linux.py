@@ -8,6 +8,7 @@ import os
 import platform
 import signal
 import struct
+import warnings  # noqa: F401 (os.execvp imports it; after pivot_root, out of the image)
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long

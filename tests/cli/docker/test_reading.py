@@ -48,7 +48,7 @@ def test_inspect_has_docker_s_document(two: Program) -> None:
     assert document["Image"] == inspected(STORE, "busybox")["Id"]
     host, config = document["HostConfig"], document["Config"]
     assert (host["Memory"], host["NanoCpus"], host["PidsLimit"]) == (64 << 20, 1_500_000_000, 2048)
-    assert (host["CapAdd"], host["CapDrop"]) == (["NET_ADMIN"], ["CHOWN"])
+    assert (host["CapAdd"], host["CapDrop"]) == (["CAP_NET_ADMIN"], ["CAP_CHOWN"])
     assert (host["Binds"], list(host["Tmpfs"])) == (["/etc:/mnt:ro"], ["/x"])
     assert (host["NetworkMode"], host["ReadonlyRootfs"], host["Privileged"]) == (
         "none",

@@ -151,7 +151,20 @@ def outcome(call: Call, image: str, flags: str, command: str) -> tuple[object, .
         shown = call("inspect", "--format", "|".join(FIELDS), "one").stdout
     call("rm", "-f", "one")
     output = re.sub(r"^(tmpfs|shm)\s+", "tmpfs ", done.stdout, flags=re.M)
-    return done.returncode, output, bool(done.stderr), *shown.strip().split("|")
+    fields = [_as_of_today(field) for field in shown.strip().split("|")]
+    return done.returncode, output, bool(done.stderr), *fields
+
+
+def _as_of_today(field: str) -> str:
+    """Write CapAdd and CapDrop as docker does since version 23; 20.10 has the user's words."""
+    if not field.startswith(("true ", "false ")):
+        return field
+
+    def in_full(found: re.Match[str]) -> str:
+        names = {re.sub("^(?:CAP_)?(?!ALL$)", "CAP_", name.upper()) for name in found[1].split()}
+        return f"[{' '.join(sorted(names))}]"
+
+    return re.sub(r"\[([^]]*)\]", in_full, field)
 
 
 @pytest.mark.parametrize(("flags", "inside"), LINES)

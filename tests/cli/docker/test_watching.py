@@ -82,6 +82,7 @@ def test_top_is_what_ps_says(minirun: Program) -> None:
 def test_top_without_ps_and_with_a_hostile_name(minirun: Program) -> None:
     name = "\x1b[2Jevil\nrow"
     start(minirun, "c", "sh", "-c", "sleep 300 & wait", name)
+    wait_until(lambda: "sleep 300\n" in good(minirun, "top", "c"))
     shown = good(minirun, "top", "c")
     assert shown.count("\n") == 3 and all(line.isprintable() for line in shown.splitlines())
     assert "\\x1b[2Jevil\\nrow" in shown

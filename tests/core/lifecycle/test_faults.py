@@ -277,7 +277,8 @@ def test_rootfs_gone(minirun: Program) -> None:
 
 
 def test_fork_bomb(minirun: Program) -> None:
-    bomb = "b() { b | b & }; b; exec sleep 100"  # a fork could be refused to it too
+    # process 1 forks once, before the bomb: a shell ends when a fork is refused to it
+    bomb = "b() { b | b & }; (b; sleep 100) & exec sleep 100"
     flags = ("-d", "--name", NAME, "--pids-limit", "64")
     minirun("run", *flags, "busybox", "sh", "-c", bomb)
     refused = Path(cgroup(minirun, NAME), "pids.events")  # how often clone was refused

@@ -108,7 +108,8 @@ def _machine_outside() -> Iterator[int]:
             subprocess.run(command.split(), check=True)
         yield holder.pid
     finally:
-        holder.kill()
+        subprocess.run(["ip", "link", "del", "outside0"], stderr=subprocess.DEVNULL)
+        holder.kill()  # its namespace, and with it the cable, would end some time later
         holder.wait()
 
 
