@@ -265,6 +265,22 @@ def _is_gone(process: ProcessIdentity) -> bool:
     return True
 
 
+def abandon(container: Container) -> None:
+    """Destroy a container that could not be made; the caller raises the error that tells why.
+
+    What fails here, too, is a warning: it is mostly a consequence, and must not hide the reason.
+    Several callers on one error's way up may call this: the first one does it.
+    """
+    if container.abandoned:
+        return
+    container.abandoned = True
+    try:
+        destroy(container)
+    except (MinirunError, OSError) as error:
+        hint = f"minirun delete --force {container.id}"
+        warn(f"{container.id}: not all of it could be removed: {error} ({hint})")
+
+
 def _poststop(container: Container) -> None:
     """Run the poststop hooks, once; if one fails, warn and go on."""
     rows = container.config.hooks("poststop")

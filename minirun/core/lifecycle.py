@@ -14,7 +14,7 @@ import os
 
 from minirun.core import events, extras, handshake
 from minirun.core.container import Container
-from minirun.core.endings import destroy
+from minirun.core.endings import abandon
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.handshake import Channel, Init, Message
 from minirun.core.keeping import places
@@ -52,10 +52,10 @@ def create(container: Container) -> Init:
         failure = _reason(container, init, error)
         if init:
             init.channel.fail(failure)
-        destroy(container)
+        abandon(container)
         raise failure from None
     except BaseException:
-        destroy(container)
+        abandon(container)
         raise
     return init
 

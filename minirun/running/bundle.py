@@ -88,7 +88,7 @@ def create(options: BundleOptions, settings: Settings) -> None:
         container.save(container.record._replace(status=state.CREATED, complete=True))
         handover.announce(options.pid_file, options.pidfd_socket, init.pid, init.pidfd)
     except BaseException:
-        endings.destroy(container)
+        endings.abandon(container)
         raise
 
 
@@ -119,7 +119,7 @@ def new_container(
         try:
             gpus.record(container)
         except BaseException:
-            endings.destroy(container)
+            endings.abandon(container)
             raise
     container.preserve_fds = listening + kept
     if listening:
@@ -144,7 +144,7 @@ def _reserve(options: BundleOptions, settings: Settings, config: Config) -> Cont
         if settings.gates:
             container.gates = gates.Gates(container.directory, settings.gates)
     except BaseException:
-        endings.destroy(container)
+        endings.abandon(container)
         raise
     return container
 
@@ -207,7 +207,7 @@ def run(options: BundleOptions, settings: Settings) -> int:
         signals.forward_once_running(init.channel, init.pidfd)
         endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
     except BaseException:
-        endings.destroy(container)
+        endings.abandon(container)
         raise
     if container.console.socket >= 0 and not streams:
         os.close(container.console.socket)

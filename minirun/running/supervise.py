@@ -108,7 +108,7 @@ def _run(
     except BaseException as error:
         if streams:
             streams.close()
-        endings.destroy(container)
+        endings.abandon(container)
         if container.keeps_files:
             _save_end(container, error.status if isinstance(error, MinirunError) else 128)
         raise

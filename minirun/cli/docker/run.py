@@ -153,7 +153,7 @@ def _write_id(path: str, container: Container) -> None:
         with open(path, "x") as file:
             file.write(container.id)
     except OSError:
-        endings.destroy(container)
+        endings.abandon(container)
         raise
 
 

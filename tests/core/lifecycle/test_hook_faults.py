@@ -56,6 +56,26 @@ def test_runtime_killed_during_a_hook(
     assert_nothing(minirun, NAME, family)
 
 
+@pytest.mark.parametrize("verb", ["run", "create"])
+def test_the_reason_is_not_hidden_by_what_cannot_be_removed(
+    minirun: Program, bundle: Bundle, verb: str
+) -> None:
+    """The hook mounts something on a file of the container, and then fails."""
+    fifo = minirun.root / NAME / "exec.fifo"
+    path = bundle({"prestart": f"mount --bind {fifo} {fifo}; echo the reason; exit 3"})
+    try:
+        done = minirun(verb, "--bundle", str(path), NAME)
+        warning, error = done.stderr.splitlines()
+        assert done.returncode == 1
+        assert warning.startswith(f"minirun: warning: {NAME}: not all of it could be removed: ")
+        assert warning.endswith(f" (minirun delete --force {NAME})")
+        assert "the reason" in error and "prestart hook #0" in error
+    finally:
+        subprocess.run(["umount", str(fifo)], check=True)
+    assert minirun("delete", "--force", NAME).returncode == 0
+    assert_nothing(minirun, NAME)
+
+
 def test_a_hook_that_kills_init(minirun: Program, bundle: Bundle) -> None:
     script = r'kill -9 $(sed -n "s/.*\"pid\":\([0-9]*\).*/\1/p")'
     for kind in ("prestart", "createRuntime"):
