@@ -13,7 +13,7 @@ import time
 
 from minirun.core import events, handshake, rings
 from minirun.core.container import Container
-from minirun.core.errors import SIGNALLED, CommandError, MinirunError, StateError
+from minirun.core.errors import SIGNALLED, CommandError, MinirunError, StateError, from_os
 from minirun.core.handshake import Channel
 from minirun.core.keeping import directories, places, state, state_file
 from minirun.core.keeping.visible import warn
@@ -277,8 +277,9 @@ def abandon(container: Container) -> None:
     try:
         destroy(container)
     except (MinirunError, OSError) as error:
+        why = from_os(error) if isinstance(error, OSError) else error
         hint = f"minirun delete --force {container.id}"
-        warn(f"{container.id}: not all of it could be removed: {error} ({hint})")
+        warn(f"{container.id}: not all of it could be removed: {why} ({hint})")
 
 
 def _poststop(container: Container) -> None:
