@@ -2,10 +2,11 @@
 
     tests/bench/room.py [--users 30] [--rounds 3]
 
-Twice: as root, each with a state root of their own and two SIMULATED GPUs; and as so many users
-without privileges, each with a bundle, in a user namespace. Each starts some containers one after
-the other; every one prints its user's number. What is printed here: errors, the longest wait, and
-what was left behind.
+Three times: as root, each with a state root of their own and two SIMULATED GPUs; as so many users
+without privileges, each with a bundle, in a user namespace; and on the ladder, where each checks
+their own program of level 5. Each starts some containers, or checks, one after the other, and every
+one prints its user's number. What is printed here: errors, the longest wait, and what was left
+behind.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from minirun.core.keeping.places import STORE
 from minirun.core.kernel import mountinfo
 from minirun.engines import roots
 from minirun.fast import launcher
+from minirun.teach.levels import programs
 
 FIRST_UID = 54400
 _ROUNDS = """
@@ -54,7 +56,7 @@ class Report(NamedTuple):
     def __str__(self) -> str:
         worst, usual = max(self.waits, default=0), statistics.median(self.waits or [0])
         return (
-            f"{len(self.waits)} containers in {self.wall:.1f} s, each in {usual:.2f} s (median), "
+            f"{len(self.waits)} in {self.wall:.1f} s, each in {usual:.2f} s (median), "
             f"{worst:.2f} s (longest); {self.memory} MB more memory; "
             f"{len(self.errors)} errors, {len(self.left)} left"
         )
@@ -82,6 +84,21 @@ def as_root(folder: Path, users: int, rounds: int) -> Report:
         words = ["run", "--rm", "--quiet", "--gpu-driver=simulated", "--gpus=0,1",
                  "--name", f"room-{number}", "busybox", "echo", str(number)]  # fmt: skip
         text = f"{minirun} --root {folder}/root-{number} {' '.join(words)}"
+        commands.append(_shell(rounds, number, ["sh", "-c", text]))
+    return _all_at_once(folder, commands)
+
+
+def on_the_ladder(folder: Path, users: int, rounds: int) -> Report:
+    """Let that many users check a level's program, each one's own copy of it."""
+    level = programs.find("5")
+    commands = []
+    for number in range(users):
+        home = folder / f"home-{number}"
+        home.mkdir()
+        for name in (level.file, programs.LIBRARY):
+            shutil.copy(programs.folder() / name, home)
+        check = f"{folder}/minirun --root {folder}/root-{number} level check 5 {home}/{level.file}"
+        text = f'said=$({check}) && echo {number} || {{ echo "$said"; exit 1; }}'
         commands.append(_shell(rounds, number, ["sh", "-c", text]))
     return _all_at_once(folder, commands)
 
@@ -170,7 +187,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     failed = 0
-    for name, many in (("as root", as_root), ("without privileges", without_privileges)):
+    for name, many in (
+        ("as root", as_root), ("without privileges", without_privileges),
+        ("on the ladder", on_the_ladder),
+    ):  # fmt: skip
         with place() as folder:
             report = many(folder, asked.users, asked.rounds)
         print(f"{asked.users} users {name}: {report}")

@@ -12,7 +12,7 @@ import room  # this folder's
 USERS, ROUNDS = 6, 2
 
 
-@pytest.mark.parametrize("many", [room.as_root, room.without_privileges])
+@pytest.mark.parametrize("many", [room.as_root, room.without_privileges, room.on_the_ladder])
 def test_a_small_class(many: Callable[[Path, int, int], room.Report]) -> None:
     with room.place() as folder:
         report = many(folder, USERS, ROUNDS)

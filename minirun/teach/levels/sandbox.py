@@ -181,11 +181,9 @@ def _make_cgroups(undone: ExitStack) -> list[Path]:
             for other in Path(mount.mount_point).glob(f"{_NAME}*"):
                 _remove_if_left(other)
             cgroup = Path(mount.mount_point, f"{_NAME}{os.getpid()}")
-            cgroup.mkdir()
-            undone.callback(_remove, cgroup)
-            fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = _make_locked(cgroup)
             undone.callback(os.close, fd)
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            undone.callback(_remove, cgroup)
             made.append(cgroup)
             for file, most in (
                 ("memory.limit_in_bytes", _MEMORY), ("memory.max", _MEMORY),
@@ -194,6 +192,22 @@ def _make_cgroups(undone: ExitStack) -> list[Path]:
                 if (cgroup / file).exists():
                     (cgroup / file).write_text(str(most))
     return made
+
+
+def _make_locked(cgroup: Path) -> int:
+    """Make a cgroup and lock it; return the descriptor that has the lock. Raises OSError.
+
+    Until it is locked another check may take it for one that was left, and remove it: once more.
+    """
+    while True:
+        cgroup.mkdir(exist_ok=True)
+        with suppress(FileNotFoundError):
+            fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(fd), os.stat(cgroup)):
+                    return fd
+            os.close(fd)
 
 
 def _remove_if_left(cgroup: Path) -> None:
