@@ -24,6 +24,7 @@ import stat
 import struct
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -414,10 +415,13 @@ def nft(commands):
 
 
 def disconnect(container):
-    """Remove the rules, and the bridge with its last cable. The cable went with the namespace."""
+    """Remove the rules and the cable, and the bridge with its last cable."""
     table = f"table ip ladder_{container.directory.name}"
     nft(f"{table}; delete {table}")  # the first makes it if it is not there
     with IPRoute() as host:
+        for cable in host.link_lookup(ifname=f"l{container.directory.name}"):
+            with suppress(NetlinkError):  # it goes with the namespace, perhaps right now
+                host.link("del", index=cable)
         for bridge in host.link_lookup(ifname=BRIDGE):
             if not host.link_lookup(master=bridge):
                 host.link("del", index=bridge)
