@@ -660,12 +660,12 @@ def delete(args):
     if args.force and not Path(args.root, args.id, "state.json").exists():
         return
     container = find(args)
-    if args.force and container.status != "stopped":
+    if container.status == "running" and not args.force:
+        raise Failed(f"container {args.id} is not stopped: running")
+    if container.status != "stopped":  # its init, too, if it still waits for `start`
         os.kill(container.pid, signal.SIGKILL)
         while container.status != "stopped":
             time.sleep(0.01)
-    elif container.status not in ("stopped", "created"):
-        raise Failed(f"container {args.id} is not stopped: {container.status}")
     remove(container)
     run_hooks(container, "poststop", "stopped")
 
