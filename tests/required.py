@@ -54,7 +54,7 @@ def installed(program: str, path: str = FOLDERS) -> str:
 
 def machine_has(text: str) -> None:
     """Skip, or fail, where this machine lacks what a lesson needs, beside root."""
-    if "\nstrace " in text:
+    if "\nstrace " in text or "\nminirun observe " in text:
         installed("strace")
     if "pivot_root . " in text:
         installed("pivot_root")
