@@ -15,7 +15,8 @@ from conftest import STORE, Program, wait_until
 from minirun.core.keeping.settings import BOUNDARIES
 from minirun.knowledge import texts
 from minirun.show.log import recording
-from notebooks.lab import Lab, Server
+from minirun.teach.levels import programs
+from notebooks.lab import TOP, Lab, Server
 from required import installed
 from show.readback import busy
 from show.log.test_order import agrees
@@ -215,10 +216,18 @@ NOTEBOOK = f"{PANEL}?.content"
 SHOWN = "%s.widgets[%d].node.querySelector('.jp-Cell-outputArea').textContent"
 
 
+def wait_for_the_kernel(page: Lab) -> None:
+    """Wait until a lesson's cells are drawn and its kernel is there: else JupyterLab asks for one."""
+    page.browser.wait(f"typeof jupyterapp === 'object' && ({NOTEBOOK}?.widgets?.length ?? 0) > 9", 30)
+    page.browser.run(f"jupyterapp.shell.activateById({PANEL}.id); 1")
+    page.browser.wait(f"{PANEL}.sessionContext.session?.kernel?.status === 'idle'", 60)
+
+
 def run_next(page: Lab, number: int) -> None:
-    """Run the cell with this number, and wait for its end."""
+    """Run the cell with this number, also once more, and wait for its end."""
     cell = f"{NOTEBOOK}.widgets[{number}]"
-    ran = f"{cell}.model.type !== 'code' || {cell}.model.executionCount > 0"
+    before = page.browser.run(f"{cell}.model.executionCount ?? 0")
+    ran = f"{cell}.model.type !== 'code' || {cell}.model.executionCount > {before}"
     prompt = f"{cell}.node.querySelector('.jp-InputPrompt')?.textContent"
     for _ in range(20):  # until the kernel is there it is not taken
         page.browser.run(f"Object.assign({NOTEBOOK}, {{activeCellIndex: {number}}}); 1")
@@ -273,8 +282,7 @@ def test_a_lesson_is_clicked_through(lab: Open, name: str, language: str) -> Non
     """Its figures are there; its first questions are answered with a click, and checked."""
     page = lab("lab", lesson=f"{language}/{name}")
     browser = page.browser
-    browser.wait(f"typeof jupyterapp === 'object' && ({NOTEBOOK}?.widgets?.length ?? 0) > 9", 30)
-    browser.run(f"jupyterapp.shell.activateById({PANEL}.id); 1")
+    wait_for_the_kernel(page)
     cells = json.loads(page.file.read_text())["cells"]
     answered = 0
     for number, cell in enumerate(cells):
@@ -293,4 +301,34 @@ def test_a_lesson_is_clicked_through(lab: Open, name: str, language: str) -> Non
             break
     widths = "[...document.querySelectorAll('.jp-RenderedMarkdown img')].map(i => i.naturalWidth)"
     assert browser.run(f"{widths}.every(width => width > 0)")
+    assert page.complaints() == []
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize("number", [3, 5])
+def test_a_level_is_written_in_its_cell(lab: Open, number: int, language: str) -> None:
+    """As a learner does it: the skeleton is checked, the cell is edited, and it is checked again."""
+    level = programs.levels()[number]
+    (file,) = (TOP / "notebooks" / language).glob(f"level-{number}-*.ipynb")
+    page = lab("lab", lesson=f"{language}/{file.stem}")
+    browser = page.browser
+    wait_for_the_kernel(page)
+    sources = ["".join(cell["source"]) for cell in json.loads(page.file.read_text())["cells"]]
+    numbers = range(len(sources))
+    (skeleton,) = (at for at in numbers if sources[at].startswith("%%writefile"))
+    check = next(at for at in numbers[skeleton:] if "minirun level check" in sources[at])
+    for at in (1, skeleton - 1, skeleton, check):
+        run_next(page, at)
+    assert all(gap in browser.run(SHOWN % (NOTEBOOK, skeleton - 1)) for gap in level.gaps)
+    assert "not-written" in browser.run(SHOWN % (NOTEBOOK, check))
+    editor = f"{NOTEBOOK}.widgets[{skeleton}].node.querySelector('.cm-content')"
+    browser.run(f"{editor}.scrollIntoView(); {editor}.focus(); 1")
+    everything = {"key": "a", "code": "KeyA", "windowsVirtualKeyCode": 65, "modifiers": 2}
+    browser.call("Input.dispatchKeyEvent", type="rawKeyDown", commands=["selectAll"], **everything)
+    browser.call("Input.dispatchKeyEvent", type="keyUp", **everything)
+    head = sources[skeleton].partition("\n")[0]
+    browser.call("Input.insertText", text=f"{head}\n{level.path.read_text().strip()}\n")
+    run_next(page, skeleton)
+    run_next(page, check)
+    assert f"Level {number} holds: " in browser.run(SHOWN % (NOTEBOOK, check))
     assert page.complaints() == []
