@@ -54,8 +54,6 @@ class Container:
         self.preserve_fds = 0
         self.keeps_files = False
         """Its files stay when it is ended: it is started again, or its supervisor died."""
-        self.abandoned = False
-        """It could not be made, and what there was of it has been removed as far as it can be."""
         self.extras: dict[str, Extra] = {}
         """What it needs beyond the core, by name; minirun.core.extras makes them."""
 

@@ -265,18 +265,17 @@ def _is_gone(process: ProcessIdentity) -> bool:
     return True
 
 
-def abandon(container: Container) -> None:
+def abandon(container: Container, *, is_last: bool = True) -> None:
     """Destroy a container that could not be made; the caller raises the error that tells why.
 
     What fails here, too, is a warning: it is mostly a consequence, and must not hide the reason.
-    Several callers on one error's way up may call this: the first one does it.
+    Not so if it is not the `last` try: who calls the caller has more to close, and tries again.
     """
-    if container.abandoned:
-        return
-    container.abandoned = True
     try:
         destroy(container)
     except (MinirunError, OSError) as error:
+        if not is_last:
+            return
         why = from_os(error) if isinstance(error, OSError) else error
         hint = f"minirun delete --force {container.id}"
         warn(f"{container.id}: not all of it could be removed: {why} ({hint})")

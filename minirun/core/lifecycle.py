@@ -52,10 +52,10 @@ def create(container: Container) -> Init:
         failure = _reason(container, init, error)
         if init:
             init.channel.fail(failure)
-        abandon(container)
+        abandon(container, is_last=False)
         raise failure from None
     except BaseException:
-        abandon(container)
+        abandon(container, is_last=False)
         raise
     return init
 

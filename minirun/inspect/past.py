@@ -31,10 +31,7 @@ def started(log: str) -> tuple[float, int] | None:
     A log's times count from the boot; when it was written last says what they are by the clock.
     Raises OSError.
     """
-    try:
-        events = recording.read(log)[0].events
-    except (StateError, LookupError):
-        return None
+    events = _events(log)
     execs = [e.t for e in events if (e.kind, e.name, e.stage) == ("exec", "execve", 7)]
     if not execs:
         return None
@@ -44,14 +41,26 @@ def started(log: str) -> tuple[float, int] | None:
 def exit_status(log: str, pid: int = 0) -> int | None:
     """Return the exit status of a container that is gone, by its log; None if that does not say,
     or if `pid` was not its first process. Raises OSError."""
-    try:
-        events = recording.read(log)[0].events
-    except (StateError, LookupError):
-        return None
+    events = _events(log)
     if pid and pid not in (event.pid for event in events):
         return None
     found = [e.args.get("status") for e in events if (e.kind, e.name) == ("note", "command ended")]
     return found[-1] if found and isinstance(found[-1], int) else None
+
+
+def image(log: str) -> str:
+    """Return the name of the image of a container that is gone, by its log; "" if that does not
+    say. Raises OSError."""
+    found = [e.args.get("image") for e in _events(log) if (e.kind, e.name) == ("note", "origin")]
+    return str(found[0] or "") if found else ""
+
+
+def _events(log: str) -> list[Event]:
+    """Return the events of a log; none if it has no whole recording. Raises OSError."""
+    try:
+        return recording.read(log)[0].events
+    except (StateError, LookupError):
+        return []
 
 
 def stages(found: Recording | None) -> list[StageFacts]:

@@ -51,6 +51,9 @@ def test_killed_at_any_moment(network_host: Host, killed: str) -> None:
         wait_until(lambda family=family: family.alive() == [])  # type: ignore[misc]
         after = host.state()
         assert {key: after[key] for key in before if after[key] != before[key]} == {}, moment
+        if killed == "run" and host.left() == ["web"]:  # it was whole, and stays, as it has no --rm
+            assert "stopped" in host.run("state", "web")
+            host.run("delete", "web")
         assert host.left() == []
 
 

@@ -1,5 +1,6 @@
 """A real terminal for the views: tmux, of any size."""
 
+import itertools
 import os
 import subprocess
 import time
@@ -7,12 +8,15 @@ from typing import Protocol
 
 from conftest import wait_until
 
+_numbers = itertools.count()
+
 
 class Terminal:
     """A terminal of some columns and lines, with a command in it."""
 
     def __init__(self, name: str, argv: list[str], columns: int = 80, lines: int = 40) -> None:
-        self.tmux = ["tmux", "-L", name, "-f", "/dev/null"]
+        # a server that is ending still has its socket: each has a name of its own
+        self.tmux = ["tmux", "-L", f"{name}-{next(_numbers)}", "-f", "/dev/null"]
         quoted = " ".join(f"'{word}'" for word in argv)
         subprocess.run(
             [*self.tmux, "new-session", "-d", "-x", str(columns), "-y", str(lines),

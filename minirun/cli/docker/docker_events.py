@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from minirun.cli import words
@@ -48,6 +49,8 @@ class _Watcher:
         self.settings = settings
         self.started: dict[tuple[int, int], tuple[float, int]] = {}
         """Log, by inode and time of its last change → when its command began: see started()."""
+        self.images: dict[int, str] = {}
+        """Inode of a kept log → the image that it names."""
         self.seen: dict[int, ContainerRecord] = {}
         """Inode of a log → the container's record, while there was one: a kept log has no labels,
         and no exit status."""
@@ -90,6 +93,13 @@ class _Watcher:
             return None
         return self.started.get(key)
 
+    def _image(self, log: str, number: int) -> str:
+        """Return the image that a kept log names, whose inode is `number`."""
+        if number not in self.images:
+            with suppress(OSError):
+                self.images[number] = past.image(log)
+        return self.images.get(number, "")
+
     def _of_history(self, root: str) -> list[Happened]:
         """Return the events of containers that are gone; their log's name says when."""
         return [one for path in kept_logs.paths(root) for one in self._of_kept(path)]
@@ -105,7 +115,7 @@ class _Watcher:
             return []
         container_id, begun = kept_logs.container_of(path), self._begun(path)
         record = self.seen.get(info.st_ino)
-        attributes = {"image": "", "name": container_id}
+        attributes = {"image": self._image(path, info.st_ino), "name": container_id}
         found = []
         if record and record.id == container_id:
             found = self._of_record(record, path)
