@@ -269,7 +269,8 @@ def abandon(container: Container, *, is_last: bool = True) -> None:
     """Destroy a container that could not be made; the caller raises the error that tells why.
 
     What fails here, too, is a warning: it is mostly a consequence, and must not hide the reason.
-    Not so if it is not the `last` try: who calls the caller has more to close, and tries again.
+    Without `is_last` it is passed over: another function further out has more to close, and tries
+    again.
     """
     try:
         destroy(container)

@@ -42,8 +42,8 @@ def mount(container: Container) -> None:
 def unmount(container: Container) -> None:
     """Unmount it, if it is mounted. Raises OSError."""
     path = f"{container.directory}/{places.SHM}"
-    while os.path.ismount(path):
-        mounts.detach(path, why="the container has ended")
+    while os.path.ismount(path) and mounts.detach(path, why="the container has ended"):
+        pass
 
 
 def source(other: Container) -> str:
