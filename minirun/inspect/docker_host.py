@@ -75,7 +75,7 @@ def _mount(
     )  # fmt: skip
 
 
-def in_full(names: Sequence[str] | None) -> list[str]:
+def _in_full(names: Sequence[str] | None) -> list[str]:
     """Return capabilities as docker shows them since version 23: CAP_CHOWN; ALL stands alone."""
     upper = {name.upper() for name in names or ()}
     if "ALL" in upper:
@@ -89,7 +89,7 @@ def host_config(container: Container) -> Fields:
     limits = record.resources or config.resources
     cpu, memory = limits.get("cpu") or {}, limits.get("memory") or {}
     held = ((config.process.get("capabilities") or {}).get("bounding")) or []
-    added, dropped = in_full(record.cap_add), in_full(record.cap_drop)
+    added, dropped = _in_full(record.cap_add), _in_full(record.cap_drop)
     if not record.managed:  # a bundle's: what differs from docker's default
         added = _beyond(held, run_config.CAPABILITIES)
         dropped = _beyond(run_config.CAPABILITIES, held)
