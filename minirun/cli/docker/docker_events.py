@@ -42,7 +42,7 @@ class Happened(Record):
     """What tells it from the same of another start of the container."""
 
 
-class _Watcher:
+class Watcher:
     """Reads what has happened to the containers of all state roots, again and again."""
 
     def __init__(self, settings: Settings) -> None:
@@ -67,14 +67,20 @@ class _Watcher:
         return sorted(found, key=lambda one: (one.at, order[one.action]))
 
     def _of_record(self, record: ContainerRecord, log: str) -> list[Happened]:
-        """Return the events of a container whose record is known, by its log."""
+        """Return the events of a container whose record is known; none if its log is gone.
+
+        `delete` moves the log away first: from then on the container belongs to the history.
+        """
+        try:
+            self.seen[os.stat(log).st_ino] = record
+        except OSError:
+            return []
         attributes = labels(record) | {
             "image": record.image or "", "name": renamed.name_of(record.directory),
         }  # fmt: skip
         made = moments.moment(record.created)
         found = [Happened(made, "create", record.id, attributes, record.created)]
         if begun := self._begun(log):
-            self.seen[os.stat(log).st_ino] = record
             found.append(Happened(begun[0], "start", record.id, attributes, str(begun[1])))
         if record.finished:
             ended = attributes | {"exitCode": str(record.exit_status)}
@@ -118,7 +124,8 @@ class _Watcher:
         attributes = {"image": self._image(path, info.st_ino), "name": container_id}
         found = []
         if record and record.id == container_id:
-            found = self._of_record(record, path)
+            if not (found := self._of_record(record, path)):
+                return []  # the history has become too long for it
             attributes = found[0].attributes
         elif begun:
             found = [
@@ -149,7 +156,7 @@ def follow(settings: Settings, texts: list[str], form: str, since: str, until: s
     begin = moments.point(since, "--since") if since else time.time()
     end = moments.point(until, "--until") if until else float("inf")
     template = formats.read(form)[0] if form and not _is_json(form) else None
-    watcher = _Watcher(settings)
+    watcher = Watcher(settings)
     printed: set[tuple[str, str, str]] = set()
     if not since:
         printed = {(one.id, one.action, one.mark) for one in watcher.read()}

@@ -11,6 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from conftest import STORE, Program, wait_until
+from minirun.cli.docker.docker_events import Watcher
+from minirun.core.keeping.container_record import ContainerRecord
+from minirun.core.keeping.settings import Settings
+from minirun.running import listing
 from rootfs_tools.cli.image_inspect import inspected
 
 
@@ -212,6 +216,35 @@ def test_events_of_docker(minirun: Program) -> None:
     ends = {one["id"]: one["Actor"]["Attributes"]["exitCode"] for one in found}
     assert ends == {"one": "7", "other": "5"}, "that of --rm too"
     assert good(minirun, "events", "--since", "5m", "--until", "4m") == ""
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "not-seen"])
+def test_events_of_a_container_that_is_deleted_while_they_are_read(
+    minirun: Program, monkeypatch: pytest.MonkeyPatch, seen: bool
+) -> None:
+    """Its record was there and its log is not: each event comes once all the same."""
+    good(minirun, "create", "--name", "new", "busybox", "true")
+    minirun("run", "--name", "ended", "busybox", "sh", "-c", "exit 7")
+    watcher = Watcher(Settings(str(minirun.root), STORE, root_is_named=True))
+    before = watcher.read() if seen else []
+
+    def records(root: str) -> list[ContainerRecord]:
+        found = all_records(root)
+        good(minirun, "rm", "new", "ended")
+        return found
+
+    all_records = listing.records
+    with monkeypatch.context() as patch:
+        patch.setattr(listing, "records", records)
+        found = before + watcher.read()
+    found += watcher.read()
+    events = {(one.id, one.action, one.mark): one for one in found}.values()
+    assert [one.action for one in events if one.id == "ended"] == [
+        "create", "start", "die", "destroy",
+    ]  # fmt: skip
+    status = [one.attributes["exitCode"] for one in events if one.action == "die"]
+    assert status == ["7"]
+    assert [one.action for one in events if one.id == "new"] == ["create", "destroy"][not seen :]
 
 
 def test_checks_of_health_leave_the_log_to_others(minirun: Program) -> None:
