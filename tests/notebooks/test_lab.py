@@ -229,11 +229,14 @@ def run_next(page: Lab, number: int) -> None:
     before = page.browser.run(f"{cell}.model.executionCount ?? 0")
     ran = f"{cell}.model.type !== 'code' || {cell}.model.executionCount > {before}"
     prompt = f"{cell}.node.querySelector('.jp-InputPrompt')?.textContent"
+    taken = f"{ran} || {prompt} === '[*]:'"
     for _ in range(20):  # until the kernel is there it is not taken
         page.browser.run(f"Object.assign({NOTEBOOK}, {{activeCellIndex: {number}}}); 1")
         page.browser.run("jupyterapp.commands.execute('notebook:run-cell'); 1")
-        time.sleep(0.5)
-        if page.browser.run(f"{ran} || {prompt} === '[*]:'"):
+        again = time.monotonic() + 0.5
+        while not (is_taken := page.browser.run(taken)) and time.monotonic() < again:
+            time.sleep(0.05)
+        if is_taken:
             break
     page.browser.wait(ran, 60)
 

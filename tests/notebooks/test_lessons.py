@@ -199,6 +199,37 @@ def happened(name: str, language: str, outputs: list[str]) -> list[str]:
     return found
 
 
+def assert_answers_are_choices(text: str, said: list[str]) -> None:
+    """Each question has one look, and what that prints last is one of its choices."""
+    outputs = iter(said)
+    open_keys: list[str] | None = None
+    for kind, body in parts(text):
+        if kind == "question":
+            assert open_keys is None, f"no answer before: {body}"
+            open_keys = keys(body)
+            assert len(set(open_keys)) == len(open_keys) >= 2, body
+        elif kind in ("shell", "answer"):
+            output = next(outputs)
+            if kind == "answer":
+                assert open_keys is not None, f"no question before: {body}"
+                assert output.rstrip("\n").rpartition("\n")[2].strip() in open_keys, body
+                open_keys = None
+    assert open_keys is None, "the last question has no answer"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "> **Predict.** q\n>\n> - `a`\n> - `b`\n",
+        "```shell answer\necho a\n```\n",
+        "> **Predict.** q\n>\n> - `b`\n> - `c`\n\n```shell answer\necho a\n```\n",
+    ],
+)
+def test_a_question_without_its_answer(text: str) -> None:
+    with pytest.raises(AssertionError):
+        assert_answers_are_choices(text, ["a\n"])
+
+
 # The code is the same in both languages (see above), and so is the lesson's machinery: English is
 # played live, Korean from the recording.
 
@@ -215,6 +246,7 @@ def test_live_beside_what_the_text_promises(
     for block, text in zip(looks(name), said, strict=True):
         assert block.expected is None or matches(block.expected, f"{text}\n"), text
     verdicts = [texts[1].splitlines()[0] for texts in played.texts("%%answer")]
+    assert_answers_are_choices(source(name, language), ["", *said])
     assert verdicts == happened(name, language, ["", *said])
     assert reachable.left() == []
 
