@@ -150,12 +150,13 @@ def _cover(path: str) -> None:
 def _mount_cgroups(hierarchies: list[mountinfo.Mount], unified: bool) -> None:
     """Mount the cgroup trees anew: in this cgroup namespace their root is the sandbox's cgroup."""
     trees = {tree for one in hierarchies if (tree := _tree(one))}
+    # A file system is never mounted on itself (EBUSY), and the host's cgroup2 may lie here.
+    mounts.mount("sandbox", str(CGROUPS), "tmpfs", 0, "mode=755")
     if unified or not any(trees):
         mounts.mount("cgroup2", str(CGROUPS), "cgroup2")
         (CGROUPS / "check").mkdir()  # a cgroup with processes can hand no controller on
         (CGROUPS / "check/cgroup.procs").write_text("0")
         return
-    mounts.mount("sandbox", str(CGROUPS), "tmpfs", 0, "mode=755")
     for tree in sorted(filter(None, trees)):
         (CGROUPS / tree).mkdir()
         mounts.mount("cgroup", str(CGROUPS / tree), "cgroup", 0, tree)
@@ -180,6 +181,8 @@ def _make_cgroups(undone: ExitStack) -> list[Path]:
         if mount.fs_type == "cgroup2" or _tree(mount):
             for other in Path(mount.mount_point).glob(f"{_NAME}*"):
                 _remove_if_left(other)
+            if mount.fs_type == "cgroup2":
+                _hand_down(Path(mount.mount_point))
             cgroup = Path(mount.mount_point, f"{_NAME}{os.getpid()}")
             fd = _make_locked(cgroup)
             undone.callback(os.close, fd)
@@ -192,6 +195,14 @@ def _make_cgroups(undone: ExitStack) -> list[Path]:
                 if (cgroup / file).exists():
                     (cgroup / file).write_text(str(most))
     return made
+
+
+def _hand_down(root: Path) -> None:
+    """Let the cgroups below version 2's root have the controllers, as far as they exist."""
+    there = (root / "cgroup.controllers").read_text().split()
+    names = [f"+{name}" for name in CONTROLLERS if name in there]
+    with suppress(OSError):  # EBUSY below a container's root: a check that needs one says so
+        (root / "cgroup.subtree_control").write_text(" ".join(names))
 
 
 def _make_locked(cgroup: Path) -> int:
