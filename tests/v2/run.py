@@ -19,7 +19,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import machine
 
 PAGE = machine.TOP / "tutorials" / "reference" / "cgroup-v2.md"
-TESTS = "tests/cgroups tests/core tests/oci tests/gpu tests/engines/clients tests/engines/rootless"
+TESTS = (
+    "tests/cgroups tests/core tests/oci tests/gpu tests/teach tests/engines/clients "
+    "tests/engines/rootless"
+)
 START, END = "<!-- table -->", "<!-- end of table -->"
 
 

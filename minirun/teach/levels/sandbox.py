@@ -43,13 +43,10 @@ _NAMESPACES = (
 _ENDING_SECONDS = 10.0
 
 
-def run(
-    work: Callable[[], dict[str, str]], seconds: float, *, unified: bool = False
-) -> dict[str, str]:
+def run(work: Callable[[], dict[str, str]], seconds: float) -> dict[str, str]:
     """Call `work` as process 1 of a new sandbox, and return what it returned.
 
-    With `unified`, /sys/fs/cgroup is the tree of version 2, even if the host has both. Raises
-    MinirunError if it takes longer than `seconds` or dies, OSError.
+    Raises MinirunError if it takes longer than `seconds` or dies, OSError.
     """
     with ExitStack() as undone:
         cgroups = _make_cgroups(undone)
@@ -62,7 +59,7 @@ def run(
             process.prctl(process.PR_SET_PDEATHSIG, signal.SIGKILL)
             os.close(go_write)
             if os.read(go_read, 1):  # else the caller has died, and nothing will kill this process
-                _inside(work, write_fd, unified)
+                _inside(work, write_fd)
             os._exit(1)
         undone.callback(_kill, pid, pidfd)
         os.close(write_fd)
@@ -101,11 +98,11 @@ def _read_all(fd: int, seconds: float) -> bytes:
         answer += chunk
 
 
-def _inside(work: Callable[[], dict[str, str]], write_fd: int, unified: bool) -> None:
+def _inside(work: Callable[[], dict[str, str]], write_fd: int) -> None:
     """Be process 1 of the sandbox: build it, do the work, write what came of it. Never returns."""
     try:
         namespaces.unshare(namespaces.CLONE_NEWCGROUP)
-        _make_files(unified)
+        _make_files()
         answer = work()
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -114,7 +111,7 @@ def _inside(work: Callable[[], dict[str, str]], write_fd: int, unified: bool) ->
     os._exit(0)
 
 
-def _make_files(unified: bool) -> None:
+def _make_files() -> None:
     """Make the sandbox's view of files. Raises OSError."""
     here = mountinfo.read()
     mounts.mount(None, "/", None, mounts.MS_REC | mounts.MS_PRIVATE)
@@ -124,7 +121,7 @@ def _make_files(unified: bool) -> None:
     mounts.mount("proc", "/proc", "proc", mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC)
     mounts.mount("sandbox", str(RUN), "tmpfs", mounts.MS_NOSUID | mounts.MS_NODEV, "mode=755")
     _cover("/tmp")
-    _mount_cgroups([mount for mount in here if mount.fs_type in ("cgroup", "cgroup2")], unified)
+    _mount_cgroups([mount for mount in here if mount.fs_type in ("cgroup", "cgroup2")])
     mounts.mount(None, "/", None, mounts.MS_REC | mounts.MS_SHARED)
     PROC.mkdir()
     mounts.mount("proc", str(PROC), "proc", mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC)
@@ -147,12 +144,12 @@ def _cover(path: str) -> None:
         mounts.mount("sandbox", path, "tmpfs", 0, "mode=1777")
 
 
-def _mount_cgroups(hierarchies: list[mountinfo.Mount], unified: bool) -> None:
+def _mount_cgroups(hierarchies: list[mountinfo.Mount]) -> None:
     """Mount the cgroup trees anew: in this cgroup namespace their root is the sandbox's cgroup."""
     trees = {tree for one in hierarchies if (tree := _tree(one))}
     # A file system is never mounted on itself (EBUSY), and the host's cgroup2 may lie here.
     mounts.mount("sandbox", str(CGROUPS), "tmpfs", 0, "mode=755")
-    if unified or not any(trees):
+    if not any(trees):
         mounts.mount("cgroup2", str(CGROUPS), "cgroup2")
         (CGROUPS / "check").mkdir()  # a cgroup with processes can hand no controller on
         (CGROUPS / "check/cgroup.procs").write_text("0")
