@@ -89,10 +89,13 @@ def on_disk(path: str) -> int:
         return info.st_blocks * 512
     seen: set[tuple[int, int]] = set()
     total = info.st_blocks * 512
-    for _, found in walk(path):
-        if stat.S_ISDIR(found.st_mode) or (found.st_dev, found.st_ino) not in seen:
-            seen.add((found.st_dev, found.st_ino))
-            total += found.st_blocks * 512
+    try:
+        for _, found in walk(path):
+            if stat.S_ISDIR(found.st_mode) or (found.st_dev, found.st_ino) not in seen:
+                seen.add((found.st_dev, found.st_ino))
+                total += found.st_blocks * 512
+    except FileNotFoundError:
+        return 0  # it has just been removed
     return total
 
 

@@ -3,13 +3,17 @@
 import json
 import os
 import re
+import shutil
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from conftest import Program
 from layers import layer_of
+from minirun.core.kernel import files
 from rootfs_tools import catalogue, usage
 from rootfs_tools.take import take
 from tests.rootfs_tools.layouts import FolderSource, LayoutFolder, member, tar
@@ -140,3 +144,25 @@ def test_a_container_that_goes_meanwhile(tmp_path: Path) -> None:
     counted = usage.containers({str(tmp_path / "a"): True, str(tmp_path / "gone"): True})
     assert (counted.total, counted.active) == (1, 1)
     assert usage.on_disk(str(tmp_path / "a/state.json.next")) == 0
+
+
+@pytest.mark.parametrize("calls", range(12))
+def test_a_folder_that_goes_while_it_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    """After so many calls of its counting, whichever comes next."""
+    top = tmp_path / "top"
+    (top / "below/deep").mkdir(parents=True)
+    (top / "file").write_text("x")
+    left = calls
+
+    def late(call: Callable[..., object], *args: object, **options: object) -> object:
+        nonlocal left
+        left -= 1
+        if left == -1:
+            shutil.rmtree(top)
+        return call(*args, **options)
+
+    for place, name in ((os, "lstat"), (os, "open"), (os, "stat"), (files, "openat2")):
+        monkeypatch.setattr(place, name, partial(late, getattr(place, name)))
+    assert usage.on_disk(str(top)) >= 0
