@@ -111,10 +111,10 @@ lab: setup .venv/.lab
 images: tested
 	@$(PYTHON) rootfs-tools/build $(IMAGES)
 
-# Four workers for two processors, since tests often wait; each begins with a quarter of the list, so
+# Three workers for two processors, since tests often wait; each begins with a third of the list, so
 # that an engine or a browser is started once, and takes over from another when it is through.
 test: images
-	$(PYTHON) -m pytest -n 4 --dist worksteal $(PYTEST)
+	$(PYTHON) -m pytest -n 3 --dist worksteal $(PYTEST)
 	$(if $(CI),@$(MAKE) --no-print-directory conformance)
 
 check: tested
