@@ -125,7 +125,7 @@ class Watcher:
         found = []
         if record and record.id == container_id:
             if not (found := self._of_record(record, path)):
-                return []  # the history has become too long for it
+                return []  # its log has just been removed: the history keeps so many
             attributes = found[0].attributes
         elif begun:
             found = [

@@ -156,7 +156,7 @@ VERSION_2 = "umount -R /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup
 def test_a_machine_of_version_2_alone(minirun: Program) -> None:
     """Its one tree lies at /sys/fs/cgroup; level 5 writes a BPF program for it.
 
-    Where this machine keeps the controllers in version 1's trees, level 6 finds none to limit with:
+    If this machine keeps the controllers in version 1's trees, level 6 finds none to limit with:
     `make test-v2` runs it on a machine that has no version 1.
     """
     words = shlex.join(minirun.argv("level", "check", "5", str(LEVELS[5].path)))
