@@ -89,19 +89,6 @@ def _signals() -> dict[str, object]:
     return {"blocked": signal.pthread_sigmask(signal.SIG_BLOCK, ()), **handlers}
 
 
-def of_other_tests(path: str) -> bool:
-    """Return True for a path below the folder of tests that another worker runs at the same
-    time."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    return bool(worker) and "/pytest-of-" in path and f"/popen-{worker}/" not in path
-
-
-def mounts_of_the_host() -> list[str]:
-    """Return the lines of /proc/self/mountinfo, without what other tests have mounted just now."""
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return [line for line in lines if not of_other_tests(line.split()[4])]
-
-
 @pytest.fixture(autouse=True)
 def _signals_stay() -> Iterator[None]:
     """A later test forks from this process: what it starts has the signals that it finds here."""

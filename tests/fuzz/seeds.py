@@ -48,7 +48,7 @@ def rich(spec: dict[str, Any], cgroup: str) -> dict[str, Any]:
     linux = config["linux"]
     linux["namespaces"] = [*NAMESPACES, {"type": "time"}]
     linux |= {
-        "sysctl": {"net.ipv4.ip_forward": "1", "kernel.msgmax": "4096"},
+        "sysctl": {"net.ipv4.ip_forward": "0", "kernel.msgmax": "4096"},
         "timeOffsets": {"monotonic": {"secs": 5, "nanosecs": 1}, "boottime": {"secs": 5}},
         "devices": [{"type": "c", "path": "/dev/fuse", "major": 10, "minor": 229, "fileMode": 438,
                      "uid": 0, "gid": 0}, {"type": "p", "path": "/dev/pipe"}],

@@ -7,10 +7,12 @@ and all images in all ways; without it `make test` tries a part.
 """
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from apart import HOST, apart
 from fuzz import archives, configurations, containers, living, recordings
 from fuzz.cage import Cage
 from fuzz.conftest import CASES
@@ -18,6 +20,7 @@ from fuzz.images import IMAGES
 from minirun.recordings import path
 
 _BLOCK = 25
+_MACHINE = os.readlink("/proc/self/ns/net")
 _SEEDS = (*containers.SEEDS, *containers.RUNS)
 
 
@@ -91,6 +94,19 @@ def test_recordings(cage: Cage, first: int) -> None:
         if case.faults:
             faults[seed] = (case.said, case.faults, case.outcome.stderr)
     _tell(faults)
+
+
+def test_only_its_own_host_is_watched(cage: Cage) -> None:
+    """Another test may switch forwarding on for the machine, and mount what it likes."""
+    assert os.readlink("/proc/thread-self/ns/net") != _MACHINE
+    forwarding = Path("/proc/sys/net/ipv4/ip_forward")
+    before = forwarding.read_text()
+    with apart(*HOST):
+        forwarding.write_text("0" if int(before) else "1")
+    assert not cage.harm()
+    forwarding.write_text("0" if int(before) else "1")
+    assert cage.harm() == ["the host's net/ipv4/ip_forward changed"]
+    forwarding.write_text(before)
 
 
 def test_the_decoy_notices(cage: Cage) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from apart import apart, mounts
 from conftest import STORE, Program, wait_until
 from engines.clients.engine import IMAGE, Docker
 
@@ -235,12 +236,13 @@ def test_a_paused_container_is_copied_from(program: Program, work: Path) -> None
 
 def test_a_killed_copy_leaves_no_mount(program: Program, work: Path) -> None:
     inside(program, "dd if=/dev/urandom of=/d/big bs=1M count=50 2>/dev/null")
-    before = Path("/proc/self/mountinfo").read_text()
-    running = program.start("cp", "box:/d", str(work / "copy"))
-    wait_until(lambda: (work / "copy").exists())
-    running.kill()
-    running.communicate(timeout=60)
-    assert Path("/proc/self/mountinfo").read_text() == before
+    with apart("mount"):
+        before = mounts()
+        running = program.start("cp", "box:/d", str(work / "copy"))
+        wait_until(lambda: (work / "copy").exists())
+        running.kill()
+        running.communicate(timeout=60)
+        assert mounts() == before
     assert program("rm", "-f", "box").returncode == 0
 
 

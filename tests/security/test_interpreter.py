@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Program, mounts_of_the_host, wait_until
+from apart import apart, mounts
+from conftest import Program, wait_until
 from minirun.teach import strace
 from minirun.teach.oracle import compare, witness
 from security.conftest import NAME, Evil
@@ -304,10 +305,11 @@ def test_cve_2021_43784_long_data_is_not_cut(evil: Evil) -> None:
 def test_exec_during_the_whole_life(minirun: Program) -> None:
     """A sealed interpreter is started anew for each exec: it does not pile up mounts."""
     minirun("run", "-d", "--name", NAME, "busybox", "sleep", "100")
-    before = mounts_of_the_host()
-    for _ in range(3):
-        minirun("exec", NAME, "true")
-    assert mounts_of_the_host() == before
+    with apart("mount"):
+        before = mounts()
+        for _ in range(3):
+            minirun("exec", NAME, "true")
+        assert mounts() == before
     started = time.monotonic()
     assert minirun("exec", NAME, "nosuch").returncode == 127
     assert time.monotonic() - started < 5

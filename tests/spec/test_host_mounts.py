@@ -13,19 +13,23 @@ from typing import Any
 
 import pytest
 
-from conftest import of_other_tests, wait_until
+from conftest import wait_until
 from minirun.core.kernel import mountinfo
 from required import installed
 from spec.conftest import Bundle, Done
 
 
 class Machine:
-    """A mount namespace in which every mount is shared: what systemd makes of a machine."""
+    """A mount namespace in which every mount is shared: what systemd makes of a machine.
+
+    They are private first, so that what other tests mount does not come in.
+    """
 
     def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
-        script = ("unshare", "--mount", "--propagation", "shared", "sleep", "100")
-        self.process = subprocess.Popen(script)
+        script = "mount --make-rshared / && exec sleep 100"
+        words = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script)
+        self.process = subprocess.Popen(words)
         self.pid = self.process.pid
         own = os.readlink("/proc/self/ns/mnt")
         wait_until(lambda: os.readlink(f"/proc/{self.pid}/ns/mnt") != own)
@@ -43,7 +47,7 @@ class Machine:
 
     def mounts(self) -> list[tuple[object, ...]]:
         """All mounts, with how they spread; without ids, which differ after a mount."""
-        rows = [row for row in mountinfo.read(self.pid) if not of_other_tests(row.mount_point)]
+        rows = mountinfo.read(self.pid)
         return [(m.mount_point, m.root, m.options, m.propagation, m.fs_type) for m in rows]
 
     def write(self, command: str, **changes: Any) -> None:

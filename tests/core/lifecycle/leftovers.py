@@ -1,6 +1,7 @@
 """What a killed run could leave behind, and the proof that it left nothing."""
 
 import glob
+import json
 import os
 import subprocess
 import tempfile
@@ -79,6 +80,26 @@ def assert_nothing(minirun: Program, name: str, family: Family | None = None) ->
     assert mounts(minirun.root) == []
     if family:
         wait_until(lambda: not family.alive(), 5)
+
+
+def assert_collected(minirun: Program, name: str, family: Family) -> bool:
+    """Call `gc` after a run was killed; fail if more is left than is to be kept.
+
+    Returns True if its start was complete: then the container is stopped, and has its files.
+    """
+    try:
+        record = json.loads((minirun.root / name / "state.json").read_text())
+    except FileNotFoundError:  # killed before there was one
+        record = {"complete": False}
+    kept = bool(record["complete"] and not record["auto_remove"])
+    assert minirun("gc").returncode == 0
+    if kept:
+        assert minirun.left() == [name]
+        assert json.loads(minirun("state", name).stdout)["status"] == "stopped"
+        assert mounts(minirun.root) == [] and cgroups(name) == [] and not family.alive()
+        assert minirun("rm", name).returncode == 0
+    assert_nothing(minirun, name, family)
+    return kept
 
 
 def together(

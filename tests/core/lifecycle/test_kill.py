@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Program, wait_until
 from core.lifecycle.held import ALL, CASES, GPUS, Held
-from core.lifecycle.leftovers import Family, assert_nothing, call, cgroups, mounts
+from core.lifecycle.leftovers import Family, assert_collected, assert_nothing, call, cgroups, mounts
 from minirun.core.gates import open_gate
 from minirun.core.keeping.places import NEW
 
@@ -103,8 +103,21 @@ def test_runtime_killed_at_a_random_moment(minirun: Program, seed: int) -> None:
     family = Family(runtime.pid)
     runtime.kill()
     runtime.wait()
-    assert minirun("gc").returncode == 0
-    assert_nothing(minirun, name, family)
+    assert_collected(minirun, name, family)
+
+
+def test_runtime_killed_when_all_is_made(minirun: Program) -> None:
+    """From then on `gc` keeps the container's files, however fast the machine was."""
+    name = f"made-{os.getpid()}"
+    with open(os.devnull, "w") as null:
+        argv = minirun.argv("run", "--name", name, "busybox", "sleep", "100")
+        runtime = subprocess.Popen(argv, stdin=null, stdout=null, stderr=null)
+    path = minirun.root / name / "state.json"
+    wait_until(lambda: path.exists() and json.loads(path.read_text())["complete"])
+    family = Family(runtime.pid)
+    runtime.kill()
+    runtime.wait()
+    assert assert_collected(minirun, name, family)
 
 
 @pytest.mark.parametrize("flags", [(), ("--rm",), GPUS])

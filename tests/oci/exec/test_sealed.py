@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import mounts_of_the_host
+from apart import apart, mounts
 from minirun.oci.exec import sealed
 
 PROGRAM = """
@@ -80,6 +80,7 @@ def test_it_does_not_try_for_ever(tmp_path: Path) -> None:
 
 
 def test_nothing_of_the_host_is_changed(tmp_path: Path) -> None:
-    before = mounts_of_the_host()
-    run(tmp_path)
-    assert mounts_of_the_host() == before
+    with apart("mount"):
+        before = mounts()
+        run(tmp_path)
+        assert mounts() == before
