@@ -62,7 +62,7 @@ def from_record(record: CgroupRecord, init: ProcessIdentity | None) -> Cgroup:
 
 def _find_place(path: str, *, named: bool) -> tuple[str, str]:
     """Return the directory that `path` begins in; or "" and the reason."""
-    mount = next((h.path for h in hierarchies.mounted() if h.version == 2), "")
+    mount = _version_2()
     if not mount:
         return "", "no cgroup2 is mounted, and version 1 cannot be delegated"
     if named:
@@ -79,6 +79,11 @@ def _find_place(path: str, *, named: bool) -> tuple[str, str]:
     places = (beside, own) if beside.startswith(mount) else (own,)
     place = next((each for each in places if not _refused(each)), "")
     return (place, "") if place else ("", _refused(own))
+
+
+def _version_2() -> str:
+    """Return where cgroup2 is mounted; "" for nowhere."""
+    return next((each.path for each in hierarchies.mounted() if each.version == 2), "")
 
 
 def _refused(directory: str) -> str:
@@ -121,6 +126,11 @@ class Delegated(WithoutDeviceRules, CgroupV2):
     def record(self) -> CgroupRecord:
         """Return the record of a plain cgroup, marked as `rootless`."""
         return {**super().record(), "rootless": True}
+
+    def mounts_for_container(self) -> ContainerMounts:
+        """Return the one mount; its hierarchy is the whole tree, not the caller's part of it."""
+        row = CgroupMount("cgroup2", "", "", self._dir.path, _version_2() or self._mount)
+        return ContainerMounts(False, (row,), ())
 
 
 class NoCgroup(WithoutDeviceRules, Cgroup):

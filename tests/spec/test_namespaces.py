@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import skip
+from conftest import VERSION_2_ALONE, skip
 from minirun.core.kernel import namespaces
 from minirun.oci.namespaces import idmap
 from spec.conftest import Bundle
@@ -290,6 +290,26 @@ def test_who_owns_the_containers_cgroup(
     owners, said = done.stdout.split()[:3], done.stdout.splitlines()
     assert owners == ["0" if may else "65534"] * 3, done.stderr
     assert any(line == "0::/new" for line in said) == may
+
+
+@pytest.mark.parametrize("cgroups", ["new", "the host's"])
+def test_the_hosts_sys_and_a_mount_of_cgroups_in_it(bundle: Bundle, cgroups: str) -> None:
+    """On version 2 alone /sys brings the one cgroup2 along, and none is mounted over itself."""
+    kinds = [*bundle.config["linux"]["namespaces"]]
+    if cgroups != "new":
+        kinds = [row for row in kinds if row["type"] != "cgroup"]
+    kept = [row for row in _cgroup_mount(bundle, "ro") if row["destination"] != "/sys"]
+    row = {"destination": "/sys", "source": "/sys", "options": ["rbind", "nosuid", "ro"]}
+    mounts = [*kept[:-1], row, kept[-1]]
+    script = """p=$(sed -n s/^0:://p /proc/self/cgroup); echo $p
+        grep -c . /sys/fs/cgroup$p/cgroup.procs; ! mkdir /sys/fs/cgroup/new"""
+    changes = {"mounts": mounts, "linux__namespaces": kinds, "linux__resources": {}}
+    bundle.write(script, **changes)
+    argv = bundle.program.argv("run", "--bundle", str(bundle.path), bundle.name)
+    done = subprocess.run([*VERSION_2_ALONE, *argv], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    path, count = done.stdout.split()
+    assert (path == "/") == (cgroups == "new") and int(count) >= 1
 
 
 @pytest.mark.parametrize("uid", [0, 1000])

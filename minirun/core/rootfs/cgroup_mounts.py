@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import mounts
 from minirun.core.rootfs import mount_entry, mount_options, operations
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from minirun.core.rootfs.inroot import Root
 
 TYPES = ("cgroup", "cgroup2")
+_BOUND_INSTEAD = (errno.EPERM, errno.EBUSY)
+"""Why version 2's one file system cannot be mounted anew: a user namespace may not mount the host's
+tree; the kernel mounts none over itself, and it is there already if /sys was bound with all below.
+What the mount would show is bound then, as runc does it."""
 _ATTRIBUTES = mounts.MS_RDONLY | mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
 """The bits that mount(2) and mount_setattr(2) both know."""
 
@@ -39,11 +45,11 @@ class CgroupMounts(Record):
         try:
             for operation in _plan(path, flags, self.view, new=self.new):
                 operation.execute(root)
-        except PermissionError:
-            if self.new or self.view.tmpfs:
+        except OSError as error:
+            if self.view.tmpfs or error.errno not in _BOUND_INSTEAD:
                 raise
-            # a user namespace may not mount the host's tree anew; runc binds it, too
-            source = self.view.mounts[0].hierarchy
+            own = self.view.mounts[0]
+            source = own.directory if self.new else own.hierarchy
             operations.Bind(source, path, flags & _ATTRIBUTES, recursive=False).execute(root)
 
 
