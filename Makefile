@@ -136,7 +136,7 @@ matrix: tested
 	@$(PYTHON) tests/setup/matrix.py $(SUITES) --pytest '$(PYTEST)'
 
 test-v2: setup
-	@.ci/packages qemu-system-x86
+	@.ci/packages qemu-system-x86 openssh-client
 	@$(PYTHON) tests/v2/run.py --suite $(SUITE) --pytest '$(PYTEST)'
 
 conformance: setup

@@ -6,7 +6,6 @@ table by folder of tests; `--write` puts it into tutorials/reference/cgroup-v2.m
 
 import argparse
 import shlex
-import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
@@ -70,10 +69,9 @@ def main() -> int:
     parser.add_argument("--pytest", default="", metavar="WORDS", help="for pytest: tests, options")
     parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.name}")
     options = parser.parse_args()
-    archive = ["git", "archive", "HEAD"]
-    tar = subprocess.run(archive, cwd=machine.TOP, check=True, capture_output=True).stdout
     start = time.monotonic()
-    report = machine.run(options.suite, shlex.split(options.pytest or f"-n 2 {TESTS}"), tar)
+    words = shlex.split(options.pytest or f"-n 2 {TESTS}")
+    report = machine.run(options.suite, words, machine.checkout())
     found = rows(report)
     text = f"{table(found)}\n\nDebian {options.suite}, {time.monotonic() - start:.0f} s."
     print(text)
