@@ -19,6 +19,7 @@ Below them:
   source         the parts of a lesson's Markdown
   runner         runs the shell blocks of a text, and compares what they print
   play           plays a notebook in a kernel
+  contents       which pages the site has, and their lists
   played         a notebook as a page of the site
   lite           JupyterLite, for the site
   links          looks at every link of the site

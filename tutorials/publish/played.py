@@ -21,6 +21,11 @@ with lazy:
     import nbformat
 
 _NOBODY = 65534
+_AS_NOBODY = [
+    "setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups",
+    "--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search",
+]  # fmt: skip
+"""setpriv(1): user nobody, who may read a clone that lies below /root, and nothing more."""
 
 
 def pages(names: list[str], language: str) -> list[str]:
@@ -31,16 +36,16 @@ def pages(names: list[str], language: str) -> list[str]:
 
 def _play(files: list[Path]) -> list[Any]:
     with tempfile.TemporaryDirectory(prefix="minirun-site.") as home:
-        who: dict[str, Any] = {}
+        who: list[str] = []
         if os.geteuid() == 0:
             os.chown(home, _NOBODY, _NOBODY)
-            who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
+            who = _AS_NOBODY
         env = {"HOME": home, "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8",
                "MINIRUN_ROOT": f"{home}/root", "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
         done = subprocess.run(
-            [sys.executable, "-m", play.__name__], env=env, cwd=home, text=True,
+            [*who, sys.executable, "-m", play.__name__], env=env, cwd=home, text=True,
             input="".join(play.Request(str(file), home, env).line() for file in files),
-            stdout=subprocess.PIPE, check=True, **who,
+            stdout=subprocess.PIPE, check=True,
         )  # fmt: skip
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     if failed := [answer for answer in answers if isinstance(answer, str)]:

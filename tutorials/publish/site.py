@@ -4,9 +4,10 @@
     make site LESSONS="07-devices"   these lessons only, and no JupyterLite
 
 Its source is a tree for each language, in the folders of this repository, so that the relative
-links of the texts hold. Sphinx makes the pages: MyST reads Markdown as GitHub does, and furo needs
-no font, script or picture of another host. What is a link to another language, or to a page that
-Sphinx did not make, becomes plain HTML. links.py looks at every link of what came out.
+links of the texts hold; contents.py says what is in it. Sphinx makes the pages: MyST reads Markdown
+as GitHub does, and furo needs no font, script or picture of another host. What is a link to another
+language, or to a page that Sphinx did not make, becomes plain HTML. links.py looks at every link of
+what came out.
 """
 
 from __future__ import annotations
@@ -20,36 +21,29 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from minirun import recordings
-from tutorials.publish import links, lite, played
+from tutorials.publish import contents, links, lite, played
+from tutorials.publish.contents import Group
 from tutorials.publish.notebooks import LANGUAGES, ROOT, lessons
 
 OUT = ROOT / "build" / "site"
 PAGES = Path(__file__).with_name("pages")
-WORDS = {
-    "en": ("minirun: a course on containers and GPUs", "Lessons", "The companion",
-           "Notebooks, with their outputs", "Reference", "Recordings",
-           "Recorded starts, on pages of their own"),
-    "ko": ("minirun: 컨테이너와 GPU 강의", "수업", "코드 해설", "출력이 있는 노트북", "참고",
-           "기록", "기록된 시작, 각각 한 페이지로"),
-}  # fmt: skip
+RECORDINGS = {
+    "en": ("Recordings", "Recorded starts, on pages of their own"),
+    "ko": ("기록", "기록된 시작, 각각 한 페이지로"),
+}
 IN_BROWSER = {
     "en": "The notebooks in this browser, with nothing to install: JupyterLite, from a web server",
     "ko": "설치 없이 이 브라우저에서 노트북 실행하기: JupyterLite, 웹 서버에서",
 }
 NAMES = {"en": "English", "ko": "한국어"}
-CONTENTS = "book/README"
-"""The companion's first page; the English one has no language in its name."""
-REFERENCE = (
-    "installing", "watching", "gpus", "containers", "images", "commands", "api", "events",
-    "glossary", "spec-conformance", "cgroup-v2",
-)  # fmt: skip
-_LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
-_CODE = re.compile(r"^(`{3,}).*?^\1`*\s*$", re.MULTILINE | re.DOTALL)
 
 
 def main() -> int:
     """Build it, check it, and say what there is."""
     chosen = sys.argv[1:]
+    if unknown := sorted({*chosen} - {*lessons()}):
+        print(f"no such lesson: {' '.join(unknown)}", file=sys.stderr)
+        return 1
     apart = OUT.with_name("lite")
     shutil.rmtree(apart, ignore_errors=True)
     if not chosen:
@@ -57,7 +51,14 @@ def main() -> int:
             lite.build(apart)
         except OSError as error:
             print(f"JupyterLite is left out: {error}", file=sys.stderr)
-    build(OUT, chosen or lessons(), apart if apart.exists() else None)
+    try:
+        build(OUT, chosen or lessons(), apart if apart.exists() else None)
+    except ValueError as error:
+        print(f"a cell of a notebook failed: {error}", file=sys.stderr)
+        return 1
+    except subprocess.CalledProcessError:
+        print("the site is not complete: why stands above", file=sys.stderr)
+        return 1
     found = links.look(OUT)
     print(f"{OUT}/index.html: {found}")
     for line in found.broken:
@@ -68,7 +69,7 @@ def main() -> int:
 def build(out: Path, chosen: list[str], jupyterlite: Path | None = None) -> None:
     """Build the site of these lessons in an empty folder; JupyterLite is moved into it.
 
-    Raises CalledProcessError.
+    Raises CalledProcessError; ValueError if a cell of a notebook fails.
     """
     sources = out.with_name(f"{out.name}-source")
     for folder in (out, sources):
@@ -87,14 +88,22 @@ def one_language(
 ) -> None:
     """Gather the tree of one language, and let Sphinx make its pages."""
     tree, extra = sources / language, sources / f"{language}-extra"
-    texts = [text_of(name, language) for name in (*chosen, *companion())]
-    texts += [f"tutorials/reference/{name}.md" for name in (*REFERENCE, "engines/README")]
+    texts = contents.texts(language, chosen)
+    notebooks = [f"notebooks/{language}/{name}.ipynb" for name in chosen]
+    lists = contents.groups(language, [*texts, *notebooks])
+    first = {each.first: toctree(each.pages) for each in lists if each.is_text}
     for path in texts:
-        put(tree, path, (ROOT / path).read_text(encoding="utf-8"), language, chosen)
-    for name, page in zip(chosen, played.pages(chosen, language), strict=True):
-        put(tree, f"notebooks/{language}/{name}.md", page, language, chosen)
-    put(tree, "index.md", index(language, chosen, lite_too), language, chosen)
+        text = (ROOT / path).read_text(encoding="utf-8") + first.get(path, "")
+        put(tree, path, text, language, chosen)
+    for path, text in zip(notebooks, played.pages(chosen, language), strict=True):
+        put(tree, path, text, language, chosen)
+    for each in lists:
+        if not each.is_text:
+            listed = toctree(each.pages, hidden=False)
+            (tree / each.first).write_text(f"# {each.title}\n{listed}", encoding="utf-8")
     record(extra / "recordings", language)
+    (tree / "recordings.md").write_text(recorded(language), encoding="utf-8")
+    welcome(tree, lists, language, chosen, lite_too)
     words = ["-D", f"language={language}", "-D", f"html_extra_path={extra}"]
     words += ["-c", str(PAGES), "-W", "--keep-going"]
     subprocess.run(
@@ -106,65 +115,55 @@ def one_language(
         (out / language / left).unlink(missing_ok=True)
 
 
-def put(tree: Path, path: str, text: str, language: str, chosen: list[str]) -> None:
-    """Write one page of the tree, with what it links to."""
-    (tree / path).parent.mkdir(parents=True, exist_ok=True)
-    pieces, end = [], 0
-    for code in [*_CODE.finditer(text), None]:
-        between = text[end : code.start() if code else None]
-        pieces.append(_LINK.sub(lambda link: linked(link, tree, path, language, chosen), between))
-        if code:
-            pieces.append(code[0])
-            end = code.end()
-    (tree / path).write_text("".join(pieces), encoding="utf-8")
+def put(
+    tree: Path, path: str, text: str, language: str, chosen: list[str], as_page: str = ""
+) -> None:
+    """Write one page of the tree, with what it links to; `as_page`: there, not at `path`."""
+    page = as_page or path.replace(".ipynb", ".md")
+    (tree / page).parent.mkdir(parents=True, exist_ok=True)
+    made = (
+        contents.LINK.sub(lambda link: linked(link, tree, path, page, language, chosen), between)
+        + code
+        for between, code in contents.pieces(text)
+    )
+    (tree / page).write_text("".join(made), encoding="utf-8")
 
 
-def linked(link: re.Match[str], tree: Path, path: str, language: str, chosen: list[str]) -> str:
-    """Return a link as it has to be in the site; a file that it leads to is put into the tree."""
-    target, _, anchor = link["target"].partition("#")
-    if not target or target.startswith(("http:", "https:", "mailto:")):
+def linked(
+    link: re.Match[str], tree: Path, path: str, page: str, language: str, chosen: list[str]
+) -> str:
+    """Return a link as it has to be in the site; a file that it leads to is put into the tree.
+
+    `path`: where the text is in the repository; `page`: where it is in the tree. A link to a
+    folder, or to a lesson that was not chosen, becomes its text; one that leads nowhere is left,
+    and Sphinx sees it.
+    """
+    there = contents.target(path, link)
+    if not there:
         return link[0]
-    there = os.path.normpath(os.path.join(os.path.dirname(path), target))
-    if there.startswith("recordings/"):
-        return f'<a href="{target}">{link["text"]}</a>'
-    if (page := page_of(there, chosen)) is not None:
-        other, file = page
-        if other == language:
-            name = os.path.relpath(file, os.path.dirname(path))
-            return f"[{link['text']}]({name}{'#' + anchor if anchor else ''})"
-        up = "../" * (path.count("/") + 1)
-        return f'<a href="{up}{other}/{file[:-3]}.html">{link["text"]}</a>'
-    if (ROOT / there).is_dir() and (ROOT / there / "README.md").exists():
-        return f"[{link['text']}]({target.rstrip('/')}/README.md)"
-    if re.fullmatch(r"tutorials/reference/(.*/)?[\w-]+\.md", there):
-        return link[0]
-    if (ROOT / there).is_file() and not there.endswith((".md", ".ipynb")):
+    anchor = link["target"].partition("#")[1:]
+    own = contents.language_of(there) or language
+    if contents.is_page(there, own, chosen):
+        file = there.replace(".ipynb", ".md")
+        if own == language:
+            name = os.path.relpath(file, os.path.dirname(page))
+            return f"{link['picture']}[{link['text']}]({name}{''.join(anchor)})"
+        up = "../" * (page.count("/") + 1)
+        return f'<a href="{up}{own}/{file[:-3]}.html{"".join(anchor)}">{link["text"]}</a>'
+    if there.endswith((".md", ".ipynb")):
+        return link["text"] if (ROOT / there).is_file() else link[0]
+    if (ROOT / there).is_file():
         (tree / there).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / there, tree / there)
-        return link[0]
-    return link["text"]  # no page of this site
+        name = os.path.relpath(there, os.path.dirname(page))
+        return f"{link['picture']}[{link['text']}]({name})"
+    return link["text"] if (ROOT / there).is_dir() else link[0]
 
 
-def companion() -> list[str]:
-    """Return the names of the companion's pages: book/README, then the chapters in their order."""
-    chapters = (ROOT / "tutorials/book").glob("*.en.md")
-    return [CONTENTS, *sorted(f"book/{path.name[:-6]}" for path in chapters)]
-
-
-def text_of(name: str, language: str) -> str:
-    """Return the path of a lesson, or of a page of the companion."""
-    ending = ".md" if (name, language) == (CONTENTS, "en") else f".{language}.md"
-    return f"tutorials/{name}{ending}"
-
-
-def page_of(there: str, chosen: list[str]) -> tuple[str, str] | None:
-    """Return language and file of the lesson or notebook at a path; None if there is no page."""
-    lesson = re.fullmatch(r"tutorials/(?P<name>[\w/-]+)(?:\.(?P<language>en|ko))?\.md", there)
-    notebook = re.fullmatch(r"notebooks/(?P<language>en|ko)/(?P<name>[\w-]+)\.ipynb", there)
-    found = lesson or notebook
-    if not found or found["name"] not in (*chosen, *companion()):
-        return None
-    return found["language"] or "en", there.replace(".ipynb", ".md")
+def toctree(pages: list[str], *, hidden: bool = True) -> str:
+    """Return Sphinx's list of pages, which the margin shows; `hidden`: the page itself does not."""
+    listed = "\n".join(f"/{page.rpartition('.')[0]}" for page in pages)
+    return f"\n```{{toctree}}\n:maxdepth: 1\n{':hidden:' * hidden}\n\n{listed}\n```\n"
 
 
 def record(folder: Path, language: str) -> None:
@@ -175,27 +174,31 @@ def record(folder: Path, language: str) -> None:
         subprocess.run([*argv, folder / f"{name}.html"], check=True, stdout=subprocess.DEVNULL)
 
 
-def index(language: str, chosen: list[str], lite_too: bool) -> str:
-    """Return the first page: lists of all that there is."""
-    title, *captions, told = WORDS[language]
-    pages = (
-        [text_of(name, language).removesuffix(".md") for name in chosen],
-        [text_of(name, language).removesuffix(".md") for name in companion()],
-        [f"notebooks/{language}/{name}" for name in chosen],
-        [f"tutorials/reference/{name}" for name in (*REFERENCE, "engines/README")],
-    )
+def recorded(language: str) -> str:
+    """Return the page that lists the recorded starts."""
+    title, told = RECORDINGS[language]
+    rows = [f"# {title}", f"{told}:"]
+    rows += [
+        f'- <a href="recordings/{name}.html">{name}</a>: {about}'
+        for name, about in recordings.RECORDINGS.items()
+    ]
+    return "\n\n".join(rows) + "\n"
+
+
+def welcome(
+    tree: Path, lists: list[Group], language: str, chosen: list[str], lite_too: bool
+) -> None:
+    """Write the first page: what minirun is, for whom, where to begin; and the lists."""
+    file = PAGES / f"welcome.{language}.md"
+    path = str(file.relative_to(ROOT))
     other = next(each for each in LANGUAGES if each != language)
-    rows = [f"# {title}", f'<a href="../{other}/index.html">{NAMES[other]}</a>']
+    text = file.read_text(encoding="utf-8")
+    text += f'\n<a href="../{other}/index.html">{NAMES[other]}</a>\n'
     if lite_too:
         where = f'<a href="../lite/lab/index.html">{IN_BROWSER[language]}</a>'
-        rows.append(f"{where} (`python3 -m http.server -d build/site`)")
-    for caption, files in zip(captions, pages, strict=False):
-        listed = "\n".join(files)
-        rows.append(f"```{{toctree}}\n:caption: {caption}\n:maxdepth: 1\n\n{listed}\n```")
-    rows.append(f"## {captions[-1]}\n\n{told}:")
-    for name, about in recordings.RECORDINGS.items():
-        rows.append(f"- [{name}](recordings/{name}.html): {about}")
-    return "\n\n".join(rows) + "\n"
+        text += f"\n{where} (`python3 -m http.server -d build/site`)\n"
+    text += toctree([*(each.first for each in lists), "recordings.md"])
+    put(tree, path, text, language, chosen, as_page="index.md")
 
 
 if __name__ == "__main__":
