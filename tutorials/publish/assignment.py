@@ -24,7 +24,7 @@ from minirun.teach.lab.folder import LabFolder
 from minirun.teach.lab.labs import LabTexts
 from minirun.teach.levels import programs
 from minirun.teach.levels.programs import Level
-from tutorials.publish.notebooks import LANGUAGES, ROOT
+from tutorials.publish.notebooks import LANGUAGES, ROOT, chosen
 
 with lazy:
     import nbformat
@@ -44,14 +44,11 @@ _LEVEL_HEAD = {
 
 def main() -> int:
     """Write the course, in both languages; return nbgrader's exit status."""
-    chosen = sys.argv[1:]
+    names = chosen(sys.argv[1:])
     for language in LANGUAGES:
-        labs = [lab for lab in catalogue.labs(language) if not chosen or lab.lesson in chosen]
-        numbers = {name.split("-")[1] for name in chosen if name.startswith("level-")}
-        levels = [
-            level for level in programs.levels(language)
-            if not chosen or str(level.number) in numbers
-        ]  # fmt: skip
+        labs = [lab for lab in catalogue.labs(language) if lab.lesson in names]
+        numbers = {name.split("-")[1] for name in names if name.startswith("level-")}
+        levels = [level for level in programs.levels(language) if str(level.number) in numbers]
         write(COURSE, language, labs)
         write_levels(COURSE, language, levels)
         for assignment in (["labs"] if labs else []) + (["ladder"] if levels else []):

@@ -44,6 +44,13 @@ def lessons() -> list[str]:
     return sorted(path.name.removesuffix(".en.md") for path in TUTORIALS.glob("*-*.en.md"))
 
 
+def chosen(words: list[str]) -> list[str]:
+    """Return the lessons of these names, or all. Raises SystemExit for a name of no lesson."""
+    if unknown := sorted({*words} - {*lessons()}):
+        sys.exit(f"no such lesson: {' '.join(unknown)} (there are {', '.join(lessons())})")
+    return words or lessons()
+
+
 def source(name: str, language: str) -> str:
     """Return a lesson's Markdown."""
     return (TUTORIALS / f"{name}.{language}.md").read_text(encoding="utf-8")
@@ -193,5 +200,5 @@ if __name__ == "__main__":
         sys.exit("notebooks: the lessons run real containers (run as root)")
     plain_surroundings()
     os.environ["PATH"] = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
-    for each in sys.argv[1:] or lessons():
+    for each in chosen(sys.argv[1:]):
         write(each)

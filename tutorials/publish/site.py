@@ -23,7 +23,7 @@ from pathlib import Path
 from minirun import recordings
 from tutorials.publish import contents, links, lite, played
 from tutorials.publish.contents import Group
-from tutorials.publish.notebooks import LANGUAGES, ROOT, lessons
+from tutorials.publish.notebooks import LANGUAGES, ROOT, chosen
 
 OUT = ROOT / "build" / "site"
 PAGES = Path(__file__).with_name("pages")
@@ -40,19 +40,16 @@ NAMES = {"en": "English", "ko": "한국어"}
 
 def main() -> int:
     """Build it, check it, and say what there is."""
-    chosen = sys.argv[1:]
-    if unknown := sorted({*chosen} - {*lessons()}):
-        print(f"no such lesson: {' '.join(unknown)}", file=sys.stderr)
-        return 1
+    names = chosen(sys.argv[1:])
     apart = OUT.with_name("lite")
     shutil.rmtree(apart, ignore_errors=True)
-    if not chosen:
+    if not sys.argv[1:]:
         try:
             lite.build(apart)
         except OSError as error:
             print(f"JupyterLite is left out: {error}", file=sys.stderr)
     try:
-        build(OUT, chosen or lessons(), apart if apart.exists() else None)
+        build(OUT, names, apart if apart.exists() else None)
     except ValueError as error:
         print(f"a cell of a notebook failed: {error}", file=sys.stderr)
         return 1
@@ -66,7 +63,7 @@ def main() -> int:
     return 1 if found.broken else 0
 
 
-def build(out: Path, chosen: list[str], jupyterlite: Path | None = None) -> None:
+def build(out: Path, names: list[str], jupyterlite: Path | None = None) -> None:
     """Build the site of these lessons in an empty folder; JupyterLite is moved into it.
 
     Raises CalledProcessError; ValueError if a cell of a notebook fails.
@@ -76,34 +73,32 @@ def build(out: Path, chosen: list[str], jupyterlite: Path | None = None) -> None
         shutil.rmtree(folder, ignore_errors=True)
     with ThreadPoolExecutor(len(LANGUAGES)) as pool:
         lite_too = jupyterlite is not None
-        list(pool.map(lambda each: one_language(out, sources, each, chosen, lite_too), LANGUAGES))
+        list(pool.map(lambda each: one_language(out, sources, each, names, lite_too), LANGUAGES))
     shutil.copy(PAGES / "index.html", out)
     if jupyterlite:
         shutil.move(jupyterlite, out / "lite")
     shutil.rmtree(sources)
 
 
-def one_language(
-    out: Path, sources: Path, language: str, chosen: list[str], lite_too: bool
-) -> None:
+def one_language(out: Path, sources: Path, language: str, names: list[str], lite_too: bool) -> None:
     """Gather the tree of one language, and let Sphinx make its pages."""
     tree, extra = sources / language, sources / f"{language}-extra"
-    texts = contents.texts(language, chosen)
-    notebooks = [f"notebooks/{language}/{name}.ipynb" for name in chosen]
+    texts = contents.texts(language, names)
+    notebooks = [f"notebooks/{language}/{name}.ipynb" for name in names]
     lists = contents.groups(language, [*texts, *notebooks])
     first = {each.first: toctree(each.pages) for each in lists if each.is_text}
     for path in texts:
         text = (ROOT / path).read_text(encoding="utf-8") + first.get(path, "")
-        put(tree, path, text, language, chosen)
-    for path, text in zip(notebooks, played.pages(chosen, language), strict=True):
-        put(tree, path, text, language, chosen)
+        put(tree, path, text, language, names)
+    for path, text in zip(notebooks, played.pages(names, language), strict=True):
+        put(tree, path, text, language, names)
     for each in lists:
         if not each.is_text:
             listed = toctree(each.pages, hidden=False)
             (tree / each.first).write_text(f"# {each.title}\n{listed}", encoding="utf-8")
     record(extra / "recordings", language)
     (tree / "recordings.md").write_text(recorded(language), encoding="utf-8")
-    welcome(tree, lists, language, chosen, lite_too)
+    welcome(tree, lists, language, names, lite_too)
     words = ["-D", f"language={language}", "-D", f"html_extra_path={extra}"]
     words += ["-c", str(PAGES), "-W", "--keep-going"]
     subprocess.run(
@@ -116,13 +111,13 @@ def one_language(
 
 
 def put(
-    tree: Path, path: str, text: str, language: str, chosen: list[str], as_page: str = ""
+    tree: Path, path: str, text: str, language: str, names: list[str], as_page: str = ""
 ) -> None:
     """Write one page of the tree, with what it links to; `as_page`: there, not at `path`."""
     page = as_page or path.replace(".ipynb", ".md")
     (tree / page).parent.mkdir(parents=True, exist_ok=True)
     made = (
-        contents.LINK.sub(lambda link: linked(link, tree, path, page, language, chosen), between)
+        contents.LINK.sub(lambda link: linked(link, tree, path, page, language, names), between)
         + code
         for between, code in contents.pieces(text)
     )
@@ -130,7 +125,7 @@ def put(
 
 
 def linked(
-    link: re.Match[str], tree: Path, path: str, page: str, language: str, chosen: list[str]
+    link: re.Match[str], tree: Path, path: str, page: str, language: str, names: list[str]
 ) -> str:
     """Return a link as it has to be in the site; a file that it leads to is put into the tree.
 
@@ -143,7 +138,7 @@ def linked(
         return link[0]
     anchor = link["target"].partition("#")[1:]
     own = contents.language_of(there) or language
-    if contents.is_page(there, own, chosen):
+    if contents.is_page(there, own, names):
         file = there.replace(".ipynb", ".md")
         if own == language:
             name = os.path.relpath(file, os.path.dirname(page))
@@ -186,7 +181,7 @@ def recorded(language: str) -> str:
 
 
 def welcome(
-    tree: Path, lists: list[Group], language: str, chosen: list[str], lite_too: bool
+    tree: Path, lists: list[Group], language: str, names: list[str], lite_too: bool
 ) -> None:
     """Write the first page: what minirun is, for whom, where to begin; and the lists."""
     file = PAGES / f"welcome.{language}.md"
@@ -198,7 +193,7 @@ def welcome(
         where = f'<a href="../lite/lab/index.html">{IN_BROWSER[language]}</a>'
         text += f"\n{where} (`python3 -m http.server -d build/site`)\n"
     text += toctree([*(each.first for each in lists), "recordings.md"])
-    put(tree, path, text, language, chosen, as_page="index.md")
+    put(tree, path, text, language, names, as_page="index.md")
 
 
 if __name__ == "__main__":

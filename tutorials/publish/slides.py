@@ -4,7 +4,9 @@
     make slides LESSONS="07-devices"
 
 One file without any other: text, figures and script. The keys are a presenter's: right and left,
-space, Home, End. A question stands before its look; its reason comes after it.
+space, Home, End. A question stands before its look; its reason comes after it. The first slide has
+the title and what the lesson is about. What is too long for a slide continues on the next, under
+the same heading; the page then makes a slide's letters as small as the window needs.
 """
 
 from __future__ import annotations
@@ -17,18 +19,22 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from tutorials.publish.notebooks import LANGUAGES, ROOT, TUTORIALS, lessons, source
+from minirun.show.text.event_row import display_width
+from tutorials.publish.notebooks import LANGUAGES, ROOT, TUTORIALS, chosen, source
 from tutorials.publish.source import Part, parts
 
 OUT = ROOT / "build" / "slides"
 FRAME = Path(__file__).parent / "pages" / "slides.html"
 _IMAGE = re.compile(r'src="(?P<path>[^"]+\.svg)"')
-_LEFT_OUT = ("Before you begin", "시작하기 전에", "Clean up", "뒷정리")
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+_LINES, _COLUMNS = 21, 84
+"""So much text is on a slide: more lines than a window of 16:9 has at the full size of letters."""
+LEFT_OUT = ("Before you begin", "시작하기 전에", "Clean up", "뒷정리")
 
 
 def main() -> int:
     """Write the slides of the chosen lessons, or of all."""
-    for name in sys.argv[1:] or lessons():
+    for name in chosen(sys.argv[1:]):
         for language in LANGUAGES:
             file = OUT / language / f"{name}.html"
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -40,8 +46,7 @@ def main() -> int:
 def page(name: str, language: str) -> str:
     """Return the slides of one lesson as one page."""
     texts = slides(source(name, language))
-    marked = MarkdownIt("commonmark", {"html": False}).enable("table")
-    shown = "\n".join(f"<section>\n{_embedded(marked.render(text))}</section>" for text in texts)
+    shown = "\n".join(f"<section>\n{_embedded(_MARKDOWN.render(text))}</section>" for text in texts)
     title = texts[0].splitlines()[0].lstrip("# ")
     frame = FRAME.read_text(encoding="utf-8")
     return frame.format(language=language, title=html.escape(title), slides=shown)
@@ -61,7 +66,69 @@ def slides(markdown: str) -> list[str]:
             joins = part.kind in ("console", "reason") or (part.kind, before) == ("shell", "text")
             _add(found, heading, _written(part), joins=joins)
         before = part.kind
-    return [slide for slide in found if not slide.startswith(tuple(f"## {w}" for w in _LEFT_OUT))]
+    left_out = tuple(f"## {words}" for words in LEFT_OUT)
+    opening, *others = (slide for slide in found if not slide.startswith(left_out))
+    return [slide for text in (*_opening(opening), *others) for slide in _short(text)]
+
+
+def _opening(text: str) -> list[str]:
+    """Return the title with what the lesson is about, and what else stands before its sections."""
+    title, _, about, *rest = _blocks(text)  # the second: links to the same in other forms
+    more = "\n\n".join((title.replace("# ", "## ", 1), *rest))
+    return [f"{title}\n\n{about}"] + [more] * bool(rest)
+
+
+def _short(text: str) -> list[str]:
+    """Return a slide as several, each under the same heading, if it is too long for one."""
+    heading, *blocks = (piece for block in _blocks(text) for piece in _pieces(block))
+    made, room = [[heading]], 0.0
+    for block in blocks:
+        height = _height(block)
+        if height > room and len(made[-1]) > 1:
+            made.append([heading])
+        if len(made[-1]) == 1:
+            room = _LINES - _height(heading)
+        made[-1].append(block)
+        room -= height
+    return ["\n\n".join(each) for each in made]
+
+
+def _blocks(text: str) -> list[str]:
+    """Return the paragraphs, tables, lists and blocks of code of a text."""
+    lines = text.splitlines()
+    maps = [token.map for token in _MARKDOWN.parse(text) if token.level == 0 and token.map]
+    return ["\n".join(lines[begin:end]).strip("\n") for begin, end in maps]
+
+
+def _pieces(block: str) -> list[str]:
+    """Return a block of code in pieces that fit on a slide, cut at empty lines where there are."""
+    if not block.startswith("```") or _height(block) <= _LINES:
+        return [block]
+    fence, *lines, end = block.splitlines()
+    pieces: list[list[str]] = [[]]
+    for paragraph in re.split(r"(?<=\n)\n+", "\n".join(lines)):
+        for line in paragraph.rstrip("\n").split("\n"):
+            if len(pieces[-1]) >= _LINES:
+                pieces.append([])
+            pieces[-1].append(line)
+        if len(pieces[-1]) > _LINES / 2:
+            pieces.append([])
+        elif pieces[-1]:
+            pieces[-1].append("")
+    return ["\n".join((fence, *piece, end)) for piece in pieces if any(piece)]
+
+
+def _height(block: str) -> float:
+    """Return about how many lines of text a block is as high as."""
+    lines = block.splitlines()
+    if block.startswith("```"):
+        return 0.8 * sum(1 + display_width(line) // _COLUMNS for line in lines[1:-1]) + 1.5
+    if block.startswith("!["):
+        return 12
+    if block.startswith("|"):
+        return sum(1.3 + display_width(line) // _COLUMNS for line in lines)
+    starts = re.split(r"\n(?=\s*(?:>\s*)?(?:[-*]|\d+\.) |>\s*\n)", block)
+    return sum(1 + display_width(" ".join(one.split())) // _COLUMNS for one in starts) + 0.7
 
 
 def _add(found: list[str], heading: str, text: str, joins: bool = False) -> None:
