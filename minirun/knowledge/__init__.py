@@ -6,6 +6,7 @@ it fails, what to try, the man page, the section of the OCI runtime-spec, and wh
 Korean (minirun.knowledge.texts); nothing is asked of the kernel, so it works on any system.
 
     texts       the TOML files, en/ and ko/, and their records
+    marks       which topic a line of another program is about: by its frame, then by its words
     language    --lang or the locale
     own         which of minirun's own messages a line is
     source      every message and warning of minirun; hints: every hint; both read from its source
@@ -20,7 +21,7 @@ from functools import cache
 from typing import Any
 
 from minirun.core.errors import HINTS
-from minirun.knowledge import own
+from minirun.knowledge import marks, own
 from minirun.knowledge.hints import hints
 from minirun.knowledge.hints import topic as hint_topic
 from minirun.knowledge.seccomp import groups
@@ -36,13 +37,8 @@ ALIASES = {
 _EVENTS = (
     "processes", "mounts", "files", "privileges", "messages", "notes", "gpus", "gates",
 )  # fmt: skip
-_ERROR_TEXTS = ("error_texts", "reports", "networks")
-"""The files of what people see: of containers and runtimes; of engines, clusters and GPUs; of
-networks."""
 MOST_FOUND = 8
 """Topics that only speak of a word: of more, the first."""
-_WIDEST_GAP = 300
-"""Characters for which a `*` may stand. It bounds the search in a long line."""
 _WARNING = re.compile(r"(?:^|\s)(?:(?i:warning):|level=warning\s)")
 """How minirun and docker begin a warning, and how runc and containerd mark the line of one."""
 
@@ -57,9 +53,8 @@ def _events(language: str) -> dict[str, Topic]:
 def topics(language: str = ENGLISH) -> list[Topic]:
     """Return all topics but hints: stages, calls, messages, notes, gates, the default profile's
     groups of calls, errnos, error texts."""
-    others = (room(each, language).values() for each in ("errnos", *_ERROR_TEXTS))
-    events = _events(language).values()
-    return [*room("stages", language).values(), *events, *(one for each in others for one in each)]
+    errnos, events = room("errnos", language).values(), _events(language).values()
+    return [*room("stages", language).values(), *events, *errnos, *marks.topics(language)]
 
 
 @cache
@@ -146,7 +141,7 @@ def errno(name: str, call: str = "", language: str = ENGLISH) -> Topic | None:
 def error_text(text: str, language: str = ENGLISH) -> list[Topic]:
     """Return what is known of a text that a program, an engine or a runtime has printed.
 
-    Each line has one explanation, that of its longest mark; each stands once. The words around a
+    Each line has one explanation (minirun.knowledge.marks); each stands once. The words around a
     cause, as those of a hook's failure around the hook's own (kind AROUND), are returned only if
     nothing is known of any cause; warnings, which stop nothing, only if nothing else is known.
     """
@@ -159,26 +154,10 @@ def error_text(text: str, language: str = ENGLISH) -> list[Topic]:
 
 def _of_line(line: str, language: str) -> Topic | None:
     """Return what is known of one line: a cause, a line of minirun itself, the words around one."""
-    best = _marked(line, language)
+    best = marks.of_line(line, language)
     if best is None or (best.kind == AROUND and own.PROGRAM in line):
         return own.topic(line, language) or _of_system(line, language) or best
     return best
-
-
-def _marked(line: str, language: str) -> Topic | None:
-    """Return the topic with the longest mark that is in a line.
-
-    If there are only words around a cause, it is those that stand nearest to it: the last ones.
-    """
-    low = line.lower()
-    fitting = [
-        (True, len(mark), one) if one.kind != AROUND else (False, at, one)
-        for name in _ERROR_TEXTS
-        for one in room(name, language).values()
-        for mark in (one.name.lower(), *one.marks)
-        if (at := _place(low, mark)) >= 0
-    ]
-    return max(fitting, key=lambda row: row[:2])[2] if fitting else None
 
 
 def _of_system(line: str, language: str) -> Topic | None:
@@ -190,18 +169,6 @@ def _of_system(line: str, language: str) -> Topic | None:
         return None
     calls = [word for word in before if errno(name, word) and event(word)]
     return errno(name, calls[0] if calls else "", language)
-
-
-def _place(low: str, mark: str) -> int:
-    """Return where a line in lower case has a mark, or -1; `*` in it is any text.
-
-    A mark with `*` begins where a word begins, so `exec /*` is not in "fork/exec /bin/sh".
-    """
-    if "*" not in mark:
-        return low.find(mark)
-    gap = f"[^\n]{{0,{_WIDEST_GAP}}}?"
-    found = re.search(r"(?<![\w/])" + gap.join(map(re.escape, mark.split("*"))), low)
-    return found.start() if found else -1
 
 
 def difference(said: str, language: str = ENGLISH) -> Topic | None:

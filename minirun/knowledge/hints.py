@@ -2,7 +2,7 @@
 
 A hint is what stands in parentheses at the end of an error's line. Most are the second argument of
 an error class (minirun.knowledge.source finds them), the others the table of minirun.core.errors.
-Parts that are known only when the error happens stand as {…}.
+Parts that are known only when the error happens stand as {…}, and are shown as ….
 """
 
 from dataclasses import dataclass
@@ -40,5 +40,6 @@ def hints() -> tuple[Hint, ...]:
 def topic(hint: Hint, language: str = ENGLISH) -> Topic:
     """Return a hint as a topic: the errors that print it are its causes."""
     form = words(language)["hint"]
-    cause = form["cause"].format(errors="; ".join(hint.by))
-    return Topic(hint.text, form["title"], cause=cause, advice=hint.text, kind=HINT)
+    cause = form["cause"].format(errors="; ".join(hint.by)).replace(source.GAP, "…")
+    text = hint.text.replace(source.GAP, "…")
+    return Topic(text, form["title"], cause=cause, advice=text, kind=HINT)

@@ -38,7 +38,13 @@ def topic(line: str, language: str = ENGLISH) -> Topic | None:
     modules = {place.module for place, _ in places}
     form = words(language)["own"]["here"] if len(modules) == 1 else ""
     here = f"{found.here} {form.format(module=places[0][0].module)}".strip()
-    return replace(found, name=places[0][1], here=here)
+    return replace(found, name=_filled(text, places[0][1]), here=here)
+
+
+def _filled(text: str, form: str) -> str:
+    """Return the part of a line that is a form of the source, with what stands for each gap."""
+    fits = re.search(".*?".join(map(re.escape, form.split(GAP))) + f"(?={_HINT}$)", text)
+    return fits[0] if fits else text
 
 
 def recognize(text: str, *, ours: bool) -> list[tuple[MessageSource, str]]:

@@ -7,8 +7,8 @@
                       man = "mount(2)"
 
 The English file says which topics there are, and holds what every language shares: kind, man, spec,
-marks and number; what stands above the first topic is true of all. A file of another language holds
-texts alone. A line end in a text is a blank.
+marks, frame, inner and number; what stands above the first topic is true of all. A file of another
+language holds texts alone. A line end in a text is a blank.
 """
 
 import tomllib
@@ -54,6 +54,10 @@ class Topic:
     marks: tuple[str, ...] = ()
     """Other words by which it is found, in lower case; in an error text, `*` is any text of a
     line."""
+    frame: str = ""
+    """Of an error text: a frame of frames.toml, the words that say which program speaks."""
+    inner: tuple[str, ...] = ()
+    """Marks that any program may print: they count only in the frame."""
 
 
 @cache
@@ -68,8 +72,9 @@ def room(name: str, language: str = ENGLISH) -> dict[str, Topic]:
     }
 
 
-def table(name: str, language: str) -> dict[str, Any]:
-    """Return a file as it is, each text on one line, each list a tuple."""
+def table(name: str, language: str = "") -> dict[str, Any]:
+    """Return a file as it is, each text on one line, each list a tuple; without a language, one
+    that has nothing to translate."""
     with open(_FOLDER / language / f"{name}.toml", "rb") as file:
         found: dict[str, Any] = _joined(tomllib.load(file))
     return found

@@ -13,6 +13,7 @@ import pytest
 from conftest import Program
 from minirun import knowledge
 from minirun.cli import main
+from minirun.knowledge import marks
 from minirun.knowledge.texts import room, words
 
 
@@ -27,7 +28,7 @@ class Posted(NamedTuple):
 
 DATA = Path(__file__).parents[1] / "data" / "posted.toml"
 POSTED = [Posted(**row) for row in tomllib.loads(DATA.read_text())["posted"]]
-ERROR_TEXTS = room("error_texts") | room("reports") | room("networks")
+ERROR_TEXTS = {one.name: one for one in marks.topics()}
 
 
 def test_they_are_many_and_have_their_sources() -> None:
@@ -46,8 +47,7 @@ def test_a_posted_line(posted: Posted, lang: str, capfd: pytest.CaptureFixture[s
     found = [one for one in knowledge.lookup(posted.line) if one.kind != knowledge.AROUND]
     assert [one.name for one in found] == [posted.topic] * bool(posted.topic), posted.why
     if posted.topic:
-        files = ("error_texts", "reports", "networks")
-        (title,) = [room(f, lang)[posted.topic].title for f in files if posted.topic in room(f)]
+        (title,) = [one.title for one in marks.topics(lang) if one.name == posted.topic]
         assert (status, told.err) == (0, "")
         assert " ".join(told.out.split()).startswith(f"{posted.topic}: {title}"[:200])
         return
@@ -146,12 +146,15 @@ def test_the_unknown_error_names_the_setting_that_causes_it_from_the_start_on() 
 def test_every_mark_is_a_phrase() -> None:
     """No mark is a word that stands in other texts too."""
     for one in ERROR_TEXTS.values():
-        for mark in one.marks:
+        for mark in (*one.marks, *one.inner):
             assert " " in mark.strip() or mark in (
                 "cudaerrorunknown", "cudaerrornodevice", "cuda_error_no_device", "oomkilled",
                 "errimagepull", "cuda_error_out_of_memory", "cuda_error_system_not_ready",
                 "cudaerrorsystemnotready", "cudaerrorsystemdrivermismatch", "mpsconnectionfailed",
                 "cudaerrorcompatnotsupportedondevice", "cudaerrornokernelimagefordevice",
                 "cudaerrorinsufficientdriver", "cudaerrorinvaliddevice",
-                "cuda_error_invalid_device",
+                "cuda_error_invalid_device", "cudaerrorillegaladdress",
+                "cuda_error_illegal_address",
+                "cudaerrordevicesunavailable", "cuda_error_devices_unavailable",
+                "errimageneverpull", "start-limit-hit",
             ), mark  # fmt: skip

@@ -7,12 +7,13 @@ import pytest
 
 from conftest import Program
 from minirun import knowledge
-from minirun.knowledge.texts import AROUND, room
+from minirun.knowledge import marks
+from minirun.knowledge.texts import AROUND, Topic, room
 from observe.broken import BROKEN, RUNTIMES, Broken, argv, clear, make
 from required import installed
 
 FRAME = "unable to start container process"
-ERROR_TEXTS = room("error_texts") | room("reports") | room("networks")
+ERROR_TEXTS = {one.name: one for one in marks.topics()}
 REPORTED = Path(__file__).parents[1] / "data" / "reported.txt"
 
 
@@ -121,9 +122,14 @@ def test_a_mark_with_a_gap(text: str, name: str) -> None:
 def test_each_mark_finds_its_own_trouble() -> None:
     """In both languages, so a mark that another topic's longer one hides is seen."""
     for one in ERROR_TEXTS.values():
-        for mark in (one.name, *one.marks):
+        framed = [f"{said} {mark}" for said in _frame(one) for mark in one.inner]
+        for mark in (one.name, *one.marks, *framed):
             found = knowledge.error_text(mark.replace("*", "x"))
             assert found[0].name == one.name, mark
             assert [each.name for each in knowledge.error_text(mark.replace("*", "x"), "ko")] == [
                 each.name for each in found
             ]
+
+
+def _frame(one: Topic) -> tuple[str, ...]:
+    return marks.frames()[one.frame].marks if one.frame else ()
