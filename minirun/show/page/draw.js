@@ -44,7 +44,7 @@ function drawRecording(recording, number) {
   const mine = items.filter((item) => item.recording === number);
   const said = mine.some((item) => item.event.to);
   const tops = recording.lanes.map((_, lane) => TOP + lane * LANE + HEAD + (said && lane ? GUTTER : 0));
-  const height = tops.at(-1) + BAND + 16;
+  const height = tops.at(-1) + BAND + FOOT;
   const title = make("h3", { id: `recording-${number}` }, t("container {}", recording.id));
   if (recording.simulated) title.append(make("span", { className: "tag" }, "SIMULATED"));
   const names = make("div", { className: "names" });

@@ -15,6 +15,7 @@ function bindTools() {
     even = !even;
     byId("even").setAttribute("aria-pressed", String(even));
     layout();
+    drawLegend();
     if (current) reveal(current);
   });
   bindPresenting();
@@ -111,7 +112,8 @@ function onKey(key) {
 function drawLegend() {
   const sign = (d, kind) => shape("svg", { width: 22, height: 16, viewBox: "-11 -8 22 16", "aria-hidden": "true" },
     shape("path", { class: kind, d }));
-  const legend = [["M-6 -6h12v12h-12z", "band", t("a stage")], ["M-2 -6h4v12h-4z", "solid", t("a system call, as long as it took")],
+  const call = even ? t("a system call; all events are equally wide") : t("a system call, as long as it took");
+  const legend = [["M-6 -6h12v12h-12z", "band", t("a stage")], ["M-2 -6h4v12h-4z", "solid", call],
     ["M-5 -6l10 6l-10 6z", "solid", t("a program is executed")], ["M0 -8V7m0 0l-4 -6m4 6l4 -6", "arrow", t("a message: FIFO, pipe or socket")],
     ["M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0", "open", t("a note")], ["M-4 -4l8 8m0 -8l-8 8", "cross", t("failed")]];
   if (items.some((item) => item.only)) legend.push(["M0 -4.5l4.5 4.5l-4.5 4.5l-4.5 -4.5z", "only", t("only in this start")]);

@@ -9,6 +9,7 @@ function present(at) {
   const begin = begins[presented];
   document.documentElement.classList.add("presenting");
   byId("stage-card").hidden = false;
+  document.querySelectorAll(".recording").forEach((one, n) => one.classList.toggle("aside", n !== begin.recording));
   byId("stage-title").replaceChildren(make("b", { className: "digit" }, String(begin.event.stage)), ` ${begin.actor}: ${t(begin.what)}`);
   const topic = data.topics[begin.event.topics[0]];
   byId("stage-text").replaceChildren(...coded(topic?.here ?? ""));
@@ -57,6 +58,7 @@ function endPresenting() {
   document.documentElement.classList.remove("presenting");
   byId("stage-card").hidden = true;
   document.querySelectorAll(".nth").forEach((old) => old.remove());
+  document.querySelectorAll(".aside").forEach((one) => one.classList.remove("aside"));
   setZoom(1);
   byId("present").focus();
 }

@@ -1,5 +1,6 @@
 """The page for a class: even steps, names, a stage on one screen, and the picture as a file."""
 
+import dataclasses
 import re
 import struct
 import time
@@ -19,8 +20,8 @@ TEXTS = """[...document.querySelectorAll('#lanes .recording svg text')]
     .filter(e => getComputedStyle(e).display !== 'none')
     .map(e => { const r = e.getBoundingClientRect();
                 return [e.textContent, r.left, r.top, r.right, r.bottom] })"""
-EDGES = """(r => [r.left, r.right])(
-    document.querySelector('#lanes .recording svg').getBoundingClientRect())"""
+EDGES = """(r => [r.left, r.top, r.right, r.bottom])(
+    document.querySelector('#lanes .recording:not(.aside) svg').getBoundingClientRect())"""
 
 
 def overlaps(found: list[list[float]]) -> list[tuple[object, object]]:
@@ -45,8 +46,66 @@ def test_no_label_lies_on_another_or_is_cut(
         page.run("document.getElementById('zoom-in').click()")
     found = page.run(TEXTS)
     assert overlaps(found) == []
-    left, right = page.run(EDGES)
+    left, top, right, bottom = page.run(EDGES)
     assert [row[0] for row in found if row[1] < left - 1 or row[3] > right + 1] == []
+    assert [row[0] for row in found if row[2] < top or row[4] > bottom] == []
+
+
+def without_gates(name: str) -> list[Recording]:
+    """Recordings as of a run that was not stepped: no lane of the stepper's is below the others."""
+    found = shipped(name)
+    return [
+        dataclasses.replace(one, events=[e for e in one.events if e.actor != "step"])
+        for one in found
+    ]
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize("name", ["gpus-0-1", "figure-1", "failing-hook"])
+@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])
+def test_no_number_is_cut_where_a_stage_is_presented(
+    page: Browser, tmp_path: Path, name: str, language: str, size: tuple[int, int]
+) -> None:
+    """Neither beside a text nor below a bar, in the picture of each container."""
+    found = without_gates(name)
+    show(page, tmp_path, found, language, width=size[0], height=size[1])
+    page.press("p")
+    numbers = 0
+    for _ in range(sum(len(one.stages) for one in found)):
+        title = text(page, "#stage-title")
+        assert page.run("document.documentElement.scrollHeight <= innerHeight"), title
+        listed = "document.getElementById('stage-steps')"
+        assert page.run(f"{listed}.scrollHeight <= {listed}.clientHeight"), title
+        left, top, right, bottom = page.run(EDGES)
+        boxes = page.run(TEXTS.replace("svg text", "svg .nth"))
+        numbers += len(boxes)
+        cut = [b for b in boxes if b[1] < left or b[2] < top or b[3] > right or b[4] > bottom]
+        assert cut == [], title
+        page.press("ArrowRight")
+    assert numbers > 2 * len(found)
+    page.press("Escape")
+    shown = "[...document.querySelectorAll('#lanes .recording svg')]"
+    assert page.run(f"{shown}.filter((one) => one.getClientRects().length).length") == len(found)
+
+
+@pytest.mark.parametrize(
+    ("language", "even", "true"),
+    [("en", "all events are equally wide", "as long as it took"), ("ko", "폭이 같다", "걸린 시간")],
+)
+def test_the_legend_says_what_is_drawn(
+    page: Browser, tmp_path: Path, language: str, even: str, true: str
+) -> None:
+    """A bar's length is its time where times are drawn, and nothing where steps are even."""
+    show(page, tmp_path, shipped("gpus-0-1"), language)
+    bars = "[...document.querySelectorAll('rect.bar')].map((bar) => bar.width.baseVal.value)"
+    widths = f"new Set({bars}).size"
+    for _ in range(2):
+        assert page.run(widths) == 1
+        assert even in text(page, ".legend") and true not in text(page, ".legend")
+        page.run("document.getElementById('even').click()")
+        assert page.run(widths) > 1
+        assert true in text(page, ".legend") and even not in text(page, ".legend")
+        page.run("document.getElementById('even').click()")
 
 
 def test_steps_are_even_and_the_true_times_are_one_key_away(page: Browser) -> None:
