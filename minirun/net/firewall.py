@@ -191,29 +191,29 @@ def content() -> dict[str, set[str]] | None:
     if document is None:
         return None
     found: dict[str, set[str]] = {name: set() for _, name, _ in SETS}
+    types = {name: words.removeprefix("type ").split(" : ")[0] for _, name, words in SETS}
     for row in document:
         if "set" in row and row["set"]["name"] in found:
-            names = _is_of_links(row["set"]["name"])
-            found[row["set"]["name"]] = {
-                _written(one, quoted=names) for one in row["set"].get("elem", ())
-            }
+            name, keys = row["set"]["name"], row["set"].get("elem", ())
         elif "map" in row and row["map"]["name"] in found:
-            pairs = row["map"].get("elem", ())
-            found[row["map"]["name"]] = {_written(key, quoted=False) for key, _ in pairs}
+            name = row["map"]["name"]
+            keys = [key for key, _ in row["map"].get("elem", ())]
+        else:
+            continue
+        found[name] = {_written(key, types[name].partition(";")[0].split(" . ")) for key in keys}
     return found
 
 
-def _is_of_links(name: str) -> bool:
-    return any(one == name and words.startswith("type ifname") for _, one, words in SETS)
-
-
-def _written(value: Any, *, quoted: bool) -> str:
-    """Return an element of `nft -j list` as nft's text has it."""
+def _written(value: Any, types: list[str]) -> str:
+    """Return an element of `nft -j list`, of these types, as nft's text has it."""
     if isinstance(value, dict) and "concat" in value:
-        return " . ".join(_written(part, quoted=quoted) for part in value["concat"])
+        pairs = zip(value["concat"], types, strict=True)
+        return " . ".join(_written(part, [kind]) for part, kind in pairs)
     if isinstance(value, dict) and "prefix" in value:
         return f"{value['prefix']['addr']}/{value['prefix']['len']}"
-    return f'"{value}"' if quoted else str(value)
+    if types == ["inet_proto"]:
+        return str(nft.PROTOCOLS.get(value, value))
+    return f'"{value}"' if types == ["ifname"] else str(value)
 
 
 def listing() -> list[dict[str, Any]] | None:

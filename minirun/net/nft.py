@@ -23,6 +23,8 @@ FOLDERS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 MISSING = "the program nft is not installed"
 HINT = "apt install nftables"
 _NOT_FOUND = 127
+PROTOCOLS = {6: "tcp", 17: "udp", 132: "sctp"}
+"""What nft lists as a number where /etc/protocols is missing: the package netbase has that file."""
 
 
 class Ended(Record):

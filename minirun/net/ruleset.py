@@ -320,7 +320,7 @@ def _is(value: Any, choice: Any) -> bool:
         return any(_is(value, one) for one in choice)
     if isinstance(value, str) and isinstance(choice, str) and choice.endswith("*"):
         return value.startswith(choice[:-1])
-    return str(value) == str(choice)
+    return str(value) in (str(choice), nft.PROTOCOLS.get(choice))
 
 
 def is_in(value: Any, prefix: str) -> bool:
