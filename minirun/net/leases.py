@@ -47,7 +47,7 @@ class Lease(Record):
     mac: str
     address6: str = ""
     names: tuple[str, ...] = ()
-    """What its neighbours call it: hostname, name, aliases, short id."""
+    """What its neighbours call it: hostname, id, the begin of a made-up id, aliases."""
     ports: tuple[dict[str, Any], ...] = ()
     """Published ports, minirun.net.ports.Port of each, with the number that the host has for it."""
     holder: ProcessIdentity | None = None

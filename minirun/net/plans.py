@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from minirun.net.request import Attachment, NetworkRequest
     from minirun.net.rtnetlink import Route
 
-_SHORT = 12
-"""Letters of an id that are a name too, as with docker."""
+_DIGITS, _SHORT = 64, 12
+"""Of an id that docker or podman made up: how many it has, and how many of them are a name too."""
 
 
 class LinkPlan(Record):
@@ -99,6 +99,12 @@ def _overlaps(route: Route, net: Network) -> bool:
     return any(other.version == subnet.version and other.overlaps(subnet) for other in used)
 
 
+def _short(container_id: str) -> str:
+    """Return the first digits of an id that was made up; empty for one that is a chosen name."""
+    is_made_up = len(container_id) == _DIGITS and set(container_id) <= set("0123456789abcdef")
+    return container_id[:_SHORT] if is_made_up else ""
+
+
 def _lease(
     store: str, container: Container, net: Network, attachment: Attachment, interface: str,
     taken: list[Lease],
@@ -109,7 +115,7 @@ def _lease(
     """
     address, address6 = leases.addresses(store, net, taken, attachment.address, attachment.address6)
     hostname = container.config.raw.get("hostname") or ""
-    called = (hostname, container.id, container.id[:_SHORT], *attachment.aliases)
+    called = (hostname, container.id, _short(container.id), *attachment.aliases)
     return Lease(
         container.directory, net.name, interface,
         links.link_of(container.directory, net.name), address,

@@ -129,6 +129,21 @@ def test_neighbours_by_name_and_alias(network_host: Host) -> None:
     assert "network shop is in use by guest, web" in done.stderr
 
 
+def test_a_name_is_given_whole(network_host: Host) -> None:
+    """Two names that begin alike stay two; of an id of 64 digits the first 12 are a name too."""
+    host = network_host
+    host.run("network", "create", "shop")
+    made_up = "0123456789abcdef" * 4
+    for name in ("database-primary", "database-replica", made_up, "deadbeef" * 7 + "deadcode"):
+        host.run("run", "-d", "-q", "--name", name, "--network", "shop", "busybox", "sleep", "99")
+    rows = host.run("exec", "database-primary", "cat", "/etc/hosts").splitlines()
+    names = {row.split()[0]: row.split()[1:] for row in rows if row.startswith("10.89.")}
+    assert sorted(names.values()) == sorted([
+        ["database-primary"], ["database-replica"], [made_up, made_up[:12]],
+        ["deadbeef" * 7 + "deadcode"],
+    ])  # fmt: skip
+
+
 def test_two_networks_and_a_wall_between(network_host: Host) -> None:
     host = network_host
     host.run("network", "create", "a")
