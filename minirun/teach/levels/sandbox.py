@@ -17,13 +17,13 @@ import json
 import os
 import select
 import signal
-import subprocess
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from minirun import net
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mountinfo, mounts, namespaces, process
 
@@ -41,6 +41,8 @@ _NAMESPACES = (
     | namespaces.CLONE_NEWIPC | namespaces.CLONE_NEWUTS
 )  # fmt: skip
 _ENDING_SECONDS = 10.0
+_PACKAGES = {"ip": "iproute2"}
+"""Program that a check calls → Debian's package, if it has another name."""
 
 
 def run(work: Callable[[], dict[str, str]], seconds: float) -> dict[str, str]:
@@ -71,6 +73,10 @@ def run(work: Callable[[], dict[str, str]], seconds: float) -> dict[str, str]:
     if not answer:
         raise MinirunError("the sandbox ended before the check did", "run it once more")
     found: dict[str, str] = json.loads(answer)
+    if "missing" in found:
+        name = found["missing"]
+        hint = f"apt-get install {_PACKAGES.get(name, name)}"
+        raise MinirunError(f"this check needs {name}, which is not installed", hint)
     if "crash" in found:
         raise MinirunError(f"the check itself failed: {found['crash']}")
     return found
@@ -106,7 +112,11 @@ def _inside(work: Callable[[], dict[str, str]], write_fd: int) -> None:
         answer = work()
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
-        answer = {"crash": f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"}
+        if isinstance(error, FileNotFoundError) and "/" not in str(error.filename):
+            answer = {"missing": str(error.filename)}
+        else:
+            name = f"{where.name}, line {where.lineno}"
+            answer = {"crash": f"{type(error).__name__}: {error} ({name})"}
     os.write(write_fd, json.dumps(answer).encode())
     os._exit(0)
 
@@ -128,7 +138,7 @@ def _make_files() -> None:
     mounts.mount(None, str(PROC), None, mounts.MS_PRIVATE)
     Path("/proc/sys/net/ipv4/ip_forward").write_text("0")  # as on a host that is no router
     process.sethostname("sandbox")
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
+    net.set_up("lo")
 
 
 def _cover(path: str) -> None:

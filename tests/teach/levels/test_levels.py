@@ -220,3 +220,18 @@ def test_a_gap_is_what_is_new(number: int) -> None:
     before, now = bodies(LEVELS[number - 1]), bodies(LEVELS[number])
     for gap in LEVELS[number].gaps:
         assert now[gap] != before.get(gap), gap
+
+
+@pytest.mark.parametrize(("number", "status"), [(0, 0), (8, 125)])
+def test_a_machine_without_ip(minirun: Program, tmp_path: Path, number: int, status: int) -> None:
+    """`make setup` does not install iproute2: only the level about the network needs it."""
+    for folder in ("/usr/sbin", "/usr/bin"):
+        for path in Path(folder).iterdir():
+            if path.name != "ip" and not (tmp_path / path.name).exists():
+                (tmp_path / path.name).symlink_to(path)
+    program = LEVELS[number].path
+    done = minirun("level", "check", str(number), str(program), env={"PATH": str(tmp_path)})
+    assert done.returncode == status, done.stdout + done.stderr
+    if status:
+        hint = "apt-get install iproute2"
+        assert done.stderr == f"minirun: this check needs ip, which is not installed ({hint})\n"
