@@ -108,23 +108,42 @@ def _read(folder: str) -> dict[str, str]:
 
 
 def known(settings: Settings) -> list[str]:
-    """Return the roots to look at, the settings' own first.
+    """Return the roots to look at, the settings' own first, each directory once.
 
-    Left out are those that may not be read, and those that are gone, which are forgotten.
+    The store's own is one of them: a user has it without a runtime directory, as in a cron job, and
+    $XDG_RUNTIME_DIR/minirun at a login. Left out are those that may not be read, and those that are
+    gone, which are forgotten.
     """
-    roots = [settings.root]
     if settings.root_is_named:
-        return roots
-    for entry, root in _read(f"{settings.store}/{places.ROOTS}").items():
+        return [settings.root]
+    remembered = {root: entry for entry, root in _read(f"{settings.store}/{places.ROOTS}").items()}
+    roots = {_identity(settings.root): settings.root}
+    for root in (f"{settings.store}/{places.CONTAINERS}", *remembered):
         try:
-            os.stat(root)
+            identity = _identity(root, missing=False)
         except (FileNotFoundError, NotADirectoryError):
-            _forget(entry)
+            if root in remembered:
+                _forget(remembered[root])
+            continue
         except OSError:
             continue
         if os.access(root, os.R_OK | os.X_OK):
-            roots.append(root)
-    return roots
+            roots.setdefault(identity, root)
+    return list(roots.values())
+
+
+def _identity(root: str, *, missing: bool = True) -> tuple[int, int]:
+    """Return device and inode of a directory: one has many paths, as by a link in /run.
+
+    `missing`: (0, 0) in place of an error. Raises OSError.
+    """
+    try:
+        found = os.stat(root)
+    except OSError:
+        if not missing:
+            raise
+        return 0, 0
+    return found.st_dev, found.st_ino
 
 
 def _forget(entry: str) -> None:

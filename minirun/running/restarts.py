@@ -23,6 +23,7 @@ record, so one of the two sees the other.
 from __future__ import annotations
 
 import os
+import stat
 import time
 
 from minirun.core import endings
@@ -89,11 +90,7 @@ def prepare(container: Container, restarts: int) -> Container:
 
     Raises MinirunError, OSError.
     """
-    for name in (places.EVENTS, places.FROM_INIT, places.FROM_RUNTIME, places.EXEC):
-        try:
-            os.unlink(f"{container.directory}/{name}")
-        except FileNotFoundError:
-            pass
+    _clear(container.directory)
     record = container.record._replace(
         status=state.CREATING, pid=0, init=None, supervisor=state.identity(os.getpid()),
         cgroup=None, root_mount=None, exit_status=None, finished=None, poststop_done=False,
@@ -103,6 +100,18 @@ def prepare(container: Container, restarts: int) -> Container:
     again.keeps_files = True
     again.save(record)
     return again
+
+
+def _clear(directory: str) -> None:
+    """Remove what belongs to the start before: its log, each FIFO and each socket. Raises OSError.
+
+    A socket that is left cannot be bound again; a gate that is left says that init is half-made.
+    """
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or entry.name == places.EVENTS:
+                os.unlink(entry.path)
 
 
 def _config(container: Container) -> Config:

@@ -186,6 +186,21 @@ def test_a_root_that_is_gone_is_forgotten(host: Host, tmp_path: Path) -> None:
     assert roots.known(host.settings._replace(root_is_named=True)) == [str(host.own)]
 
 
+def test_a_root_with_several_paths_is_one(host: Host, tmp_path: Path) -> None:
+    """As /var/run/user/1000 and /run/user/1000 are, and a user's own root, which is remembered."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for name in ("real", "link"):
+        roots.remember(host.settings._replace(root=str(tmp_path / name)))
+    host.own.mkdir(parents=True)
+    own = str(host.own)
+    (first,) = roots.known(host.settings._replace(root=str(tmp_path / "link")))[:1]
+    assert first == str(tmp_path / "link")
+    for root in (own, str(tmp_path / "real"), str(tmp_path / "link")):
+        found = roots.known(host.settings._replace(root=root))
+        assert found[0] == root and len(found) == 2, "the store's own, and the other"
+
+
 def test_the_list_of_roots_is_bounded(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -300,3 +301,18 @@ def test_create_and_remove(minirun: Program) -> None:
     assert minirun("create", "--name", NAME, "busybox", "true").stdout == f"{NAME}\n"
     family = Family(record(minirun, NAME)["supervisor"]["pid"])
     remove(minirun, NAME, family)
+
+
+def test_nothing_of_the_start_before_is_left(minirun: Program) -> None:
+    """Each FIFO and each socket is of one start; a gate that is left says "half-made"."""
+    words = ("--name", NAME, "--pace", "0.001", "busybox", "true")
+    assert minirun("run", *words).returncode == 0
+    folder = minirun.root / NAME
+    left = [path.name for path in folder.iterdir() if path.is_fifo() or path.is_socket()]
+    assert "gate.fifo" in left
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(folder / "join.sock"))
+    assert minirun("start", "-a", NAME).returncode == 0
+    now = [path.name for path in folder.iterdir() if path.is_fifo() or path.is_socket()]
+    assert sorted(now) == ["init.fifo", "runtime.fifo"]
+    minirun("rm", NAME)

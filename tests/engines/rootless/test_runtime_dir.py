@@ -61,6 +61,40 @@ def test_the_users_own(user: User, runtime: Path) -> None:
     assert run(user.argv("delete", "--force", "x")).returncode == 0
 
 
+VERBS = (("ps",), ("ps", "-a"), ("ps", "-aq"), ("stats", "--no-stream"), ("timeline",))
+
+
+def test_each_container_is_there_once(user: User, runtime: Path) -> None:
+    """Also if the user comes without a runtime directory, and comes back with one."""
+    user.env["XDG_RUNTIME_DIR"] = str(runtime)
+    ids = []
+    for _ in range(2):
+        done = user("run", "-d", "busybox", "sleep", "99")
+        assert done.returncode == 0, done.stderr
+        ids.append(done.stdout.strip())
+    del user.env["XDG_RUNTIME_DIR"]
+    for env in ({}, {"XDG_RUNTIME_DIR": str(runtime)}):
+        user.env |= env
+        for verb in VERBS:
+            said = user(*verb).stdout
+            assert [said.count(each) for each in ids] == [1, 1], (verb, said)
+        for verb in ("inspect", "top", "logs"):
+            assert user(verb, ids[0][:6]).returncode == 0, "the id is not ambiguous"
+        made = user("events", "--since", "1h", "--until", "0s", "--filter", "event=create")
+        assert [made.stdout.count(f"create {each}") for each in ids] == [1, 1], made
+    done = user("rm", "-f", *user("ps", "-aq").stdout.split())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert user("ps", "-aq").stdout == ""
+
+
+def test_what_was_made_without_a_runtime_directory(user: User, runtime: Path) -> None:
+    """By a cron job, say: a login, which has one, finds it."""
+    assert user("run", "--name", "x", "busybox", "true").returncode == 0
+    user.env["XDG_RUNTIME_DIR"] = str(runtime)
+    assert run(user.argv("ps", "-aq")).stdout == "x\n"
+    assert user("rm", "x").returncode == 0
+
+
 @pytest.mark.parametrize("how", HOW)
 def test_a_named_root_that_is_not_the_users_own(user: User, runtime: Path, how: str) -> None:
     reason = spoil(runtime, how)
