@@ -17,7 +17,7 @@ import errno
 import os
 import sys
 
-from minirun.cli.flags import Flags, HelpAsked, flag
+from minirun.cli.flags import BEFORE, Flags, HelpAsked, flag
 from minirun.core.errors import SIGNALLED, MinirunError, UsageError, from_os
 from minirun.core.keeping import jsonlite, state
 from minirun.core.keeping.choices import Choices
@@ -119,6 +119,8 @@ class GlobalFlags(Flags):
     gpu_exclusive: bool
     version: bool = flag("-v")
 
+
+BEFORE.append(GlobalFlags)
 
 _UNKNOWN = 3
 

@@ -74,6 +74,10 @@ class HelpAsked(Exception):
         self.flags, self.status, self.fd = flags, status, fd
 
 
+BEFORE: list[type[Flags]] = []
+"""The flags that stand before any command: minirun.cli puts their class here."""
+
+
 class Flags:
     """What one command line says. A command's subclass declares its flags: annotated attributes.
 
@@ -107,6 +111,9 @@ class Flags:
         self.args: list[str] = []
         self.given: set[str] = set()
         """Names of the attributes whose flags the command line has."""
+        self.taken = ("", "")
+        """The flag before the first argument, or the end, and the word that it took as its value:
+        the two are written apart, so a user may mean the word as an argument."""
         self._by_name: dict[str, tuple[str, Flag]] = {}
         for key, one in self.known().items():
             setattr(self, key, one.empty)
@@ -128,6 +135,11 @@ class Flags:
             found.update(vars(base).get("rows", {}))
         return found
 
+    @classmethod
+    def has(cls, name: str) -> bool:
+        """Return True for the name of one of the flags: --lang."""
+        return any(name in one.names for one in cls.known().values())
+
     def _read(self, rest: list[str]) -> None:
         while rest:
             word = rest.pop(0)
@@ -138,6 +150,7 @@ class Flags:
                 if self.mixed:
                     continue
                 break
+            self.taken = ("", "")
             name, equals, value = word.partition("=")
             if len(name) > 2 and f"-{name}" in self._by_name:
                 name = f"-{name}"
@@ -162,6 +175,9 @@ class Flags:
         hint = f"see 'minirun {self.command} --help'".replace("  ", " ")
         if name in self.left_out:
             raise UsageError(f"{name} is left out", self.left_out[name], self.wrong)
+        if name not in self._by_name and self.command and any(one.has(name) for one in BEFORE):
+            before = f"it stands before the command: minirun {name} … {self.command}"
+            raise UsageError(f"unknown flag: {name}", before, self.wrong)
         if name not in self._by_name:
             near = difflib.get_close_matches(name, self._by_name, n=1) if len(name) > 2 else []
             hint = f"did you mean {near[0]}? {hint}" if near else hint
@@ -183,6 +199,7 @@ class Flags:
                     raise HelpAsked(self)
                 raise UsageError(f"flag needs an argument: {name}", hint, self.wrong)
             value = rest.pop(0)
+            self.taken = (name, value)
         if repeated and value != getattr(self, key):
             say(f"{one.names[0]} is given twice: the last one counts, {value}")
         if one.many:

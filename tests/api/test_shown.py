@@ -77,9 +77,9 @@ def test_a_result_reads_as_its_output() -> None:
     ("answer", "happened", "right", "text"),
     [
         (2, 5, True, "right: 5"),
-        (1, 5, False, "not so: 5"),
+        (1, 5, False, "not as you predicted; it was: 5"),
         (None, 5, None, "no prediction yet: 5"),
-        (2, 7, False, "not so: 7, which no choice says"),
+        (2, 7, False, "not as you predicted; it was: 7, which no choice says"),
         (None, 7, None, "no prediction yet: 7, which no choice says"),
     ],
 )

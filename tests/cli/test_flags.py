@@ -165,6 +165,34 @@ def test_values_are_attributes() -> None:
         found.nosuch  # type: ignore[attr-defined]  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    ("words", "taken"),
+    [
+        ("-w x busybox", ("-w", "x")),
+        ("-it -w x busybox", ("-w", "x")),
+        ("-w x -i busybox", ("", "")),
+        ("-w=x busybox", ("", "")),
+        ("--workdir=x busybox", ("", "")),
+        ("busybox -w x", ("", "")),
+        ("-w busybox", ("-w", "busybox")),
+        ("-w x -- busybox", ("-w", "x")),
+    ],
+)
+def test_which_flag_has_taken_the_word_before_the_arguments(
+    words: str, taken: tuple[str, str]
+) -> None:
+    assert Run(words.split()).taken == taken
+
+
+@pytest.mark.parametrize("name", ["lang", "store", "gpu-exclusive"])
+def test_a_flag_that_stands_before_the_command(name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Run([f"--{name}", "x", "busybox"])
+    assert caught.value.line() == (
+        f"unknown flag: --{name} (it stands before the command: minirun --{name} … run)"
+    )
+
+
 def test_the_callers_list_is_left_alone() -> None:
     words = ["-i", "image"]
     Run(words)

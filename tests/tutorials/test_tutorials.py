@@ -72,6 +72,40 @@ def test_every_command_does_what_the_text_says(
     assert reachable.left() == []
 
 
+@pytest.mark.parametrize("path", TUTORIALS + BOOK, ids=lambda path: path.name)
+def test_it_has_a_state_root_of_its_own(path: Path) -> None:
+    """In a terminal as in its notebook: what it deletes by name is never the user's."""
+    todo = blocks(path.read_text())
+    if todo:
+        first, last = todo[0].commands, todo[-1].commands
+        begins = first.index("scratch=$(mktemp -d"), first.index('export MINIRUN_ROOT="$scratch/')
+        assert begins == tuple(sorted(begins)) and "chmod 7" in first and 'cd "$scratch"' in first
+        assert last.endswith('\nrm -r -- "$scratch"\n')
+        assert path in BOOK or "minirun lab reset --all\n" in last, "its labs are in its root"
+
+
+def test_two_lessons_at_once_leave_a_container_of_the_user_alone(
+    reachable: Program, tmp_path: Path
+) -> None:
+    """Lesson 12 makes a container web and deletes it; so does another, and the user has one."""
+    lesson = blocks((ROOT / "tutorials/12-network.en.md").read_text())
+    end = lesson[-1].commands.splitlines()[-2:]
+    make = "minirun run -d --name web --network none busybox sleep 1000\n"
+    both = [
+        f"cd {ROOT}\n{lesson[0].commands}{make}other=$scratch\n",
+        f"cd {ROOT}\n{lesson[0].commands}{make}minirun delete --force web\n" + "\n".join(end),
+        "MINIRUN_ROOT=$other/.containers minirun delete --force web\nrm -r -- $other\n",
+    ]
+    env = os.environ | {"MINIRUN_ROOT": str(reachable.root), "MINIRUN_STORE": STORE}
+    assert reachable("run", "-d", "--name", "web", "busybox", "sleep", "1000").returncode == 0
+    (tmp_path / "notes").mkdir()
+    own = {"TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+    run([Block(1, text, None) for text in both], tmp_path / "notes", ROOT, env | own)
+    assert json.loads(reachable("state", "web").stdout)["status"] == "running"
+    assert [*tmp_path.glob("tmp.*")] == []
+    assert reachable("delete", "--force", "web").returncode == 0
+
+
 @pytest.mark.parametrize(
     "path", [p for p in TUTORIALS + BOOK + GUIDES if ".ko." in p.name], ids=lambda p: p.name
 )

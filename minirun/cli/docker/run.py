@@ -174,6 +174,9 @@ def _check(flags: CreateFlags) -> None:
     """Raise UsageError if an image cannot be run so."""
     if not flags.args:
         hint = f"minirun {flags.command} ubuntu; minirun images lists what there is"
+        name, value = flags.taken
+        if name:
+            hint = f"{name} has taken {value} as its value; minirun images lists what there is"
         raise UsageError(f"{flags.command} needs an image", hint)
     flags.refuse_flags(flags.given & ONLY_WITH_BUNDLE, "without --bundle", "run --bundle DIR ID")
     if flags.name and not (state.is_id(flags.name) and flags.name[0].isalnum()):

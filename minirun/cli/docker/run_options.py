@@ -25,6 +25,7 @@ with lazy:
     from minirun.gpu.asked import (
         request,
         run_request,  # 5 ms, for GPUs
+        select,
     )
     from minirun.gpu.share import mps  # 8 ms, for MPS
 
@@ -136,8 +137,24 @@ def _image(flags: ConfigFlags, settings: Settings, container_id: str) -> Image:
             found = store.find(settings.store, split(flags.args[0]))
         except ImageError:
             pass  # it is broken, which a pull mends
-    image: Image = found or workshop.call("missing")(flags, settings, container_id)
+    try:
+        if not found and "gpus" in flags.given:
+            select.parse_gpus(flags.gpus)  # before a registry is asked for what is no image
+        image: Image = found or workshop.call("missing")(flags, settings, container_id)
+    except (ImageError, UsageError) as error:
+        name, value = flags.taken
+        if name and _is_image(value, settings.store):
+            error.hint = f"{name} has taken {value} as its value: {name} VALUE {value} …"
+        raise
     return image
+
+
+def _is_image(name: str, store_dir: str) -> bool:
+    """Return True if there is an image of this name in the store."""
+    try:
+        return bool(store.find(store_dir, split(name)))
+    except (ImageError, UsageError):
+        return False
 
 
 def _with_gpus(

@@ -31,11 +31,15 @@ from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.core.kernel import mountinfo, mounts
 from minirun.engines import roots
+from minirun.image import split, workshop
+from minirun.image import store as image_store
 from minirun.teach.lab.places import LABS, graded_mark
 
 MARK = "MINIRUN_LAB"
 _BROKEN = Path(__file__).parent / "broken"
 _KEPT_BACK = "solution.sh"
+_IMAGES = ("busybox", "ubuntu")
+"""The images that scripts of labs run."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENDING_SECONDS = 5.0
 
@@ -47,7 +51,7 @@ class LabFolder:
         self.name = name
         self.path = Path(os.path.realpath(settings.root)) / LABS / name
         self.state = self.path / "state"
-        self._store = settings.store
+        self._settings = settings
 
     @property
     def is_started(self) -> bool:
@@ -82,6 +86,7 @@ class LabFolder:
 
     def _prepare(self) -> None:
         try:
+            self._fetch_images()
             self._must("make.sh", self.path / "make.sh")
         except BaseException:
             self.remove()
@@ -90,18 +95,29 @@ class LabFolder:
     def _exports(self) -> str:
         """Return lab.env. A shell that a person types into is none of the lab's processes."""
         mark = f"case $- in *i*) ;; *) export {MARK}={shlex.quote(str(self.path))} ;; esac\n"
-        said = {"MINIRUN_ROOT": str(self.state), "MINIRUN_STORE": self._store}
+        said = {"MINIRUN_ROOT": str(self.state), "MINIRUN_STORE": self._settings.store}
         path = f"export PATH={shlex.quote(str(self.path / 'bin'))}:$PATH\n"
         return path + mark + "".join(f"export {k}={shlex.quote(v)}\n" for k, v in said.items())
 
     def run(self, seconds: float) -> int | None:
-        """Stop what runs, and start it anew; return run.sh's exit status, None if it never ends."""
+        """Stop what runs, and start it anew; return run.sh's exit status, None if it never ends.
+
+        An image that is not here is fetched, or made, before its time begins.
+        """
         self.stop()
+        self._fetch_images()
         try:
             return self._sh(self.path / "run.sh", seconds)
         except BaseException:
             self.stop()
             raise
+
+    def _fetch_images(self) -> None:
+        """Put what the lab's scripts run into the store. Raises ImageError."""
+        said = " ".join(path.read_text() for path in (_BROKEN / self.name).rglob("*.sh")).split()
+        for name in _IMAGES:
+            if name in said and not image_store.find(self._settings.store, split(name)):
+                workshop.call("find")(name, self._settings)
 
     def solve(self) -> None:
         """Mend it, as solution.sh has it. Raises MinirunError."""
@@ -175,7 +191,8 @@ class LabFolder:
                         os.close(fd)
 
     def _minirun(self, *words: str) -> None:
-        argv = [*called.program(), "--root", str(self.state), "--store", self._store, *words]
+        where = ["--root", str(self.state), "--store", self._settings.store]
+        argv = [*called.program(), *where, *words]
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode:
             raise MinirunError(f"lab {self.name}: {done.stderr.strip()}", status=1)
@@ -184,7 +201,7 @@ class LabFolder:
         """Stop all, and remove the folder. Raises MinirunError, OSError."""
         self.stop()
         with suppress(FileNotFoundError):
-            os.unlink(roots.entry_of(self._store, str(self.state)))
+            os.unlink(roots.entry_of(self._settings.store, str(self.state)))
         shutil.rmtree(self.path)
         graded_mark(self.path).unlink(missing_ok=True)
         with suppress(OSError):

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from minirun.image.store import ImageDetails
 
 
+OF_IMAGE = (
+    "diff", "gc", "history", "inspect", "list", "load", "ls", "prune", "pull", "push", "save",
+    "tag", "unpack",
+)  # fmt: skip
+"""Commands of `image` that `images` has not: a user may take one for the other."""
+
+
 class Images(Flags):
     """Images of the store."""
 
@@ -84,7 +91,12 @@ def _of_name(store: str, name: str) -> list[ImageDetails]:
     if not {":", "@"} & set(name.rpartition("/")[2]):
         path = split(name).familiar()
         rows = [row for row in shelf.list_images(store) if row["name"] == path]
-    return rows or [catalogue.details(store, name)]
+    try:
+        return rows or [catalogue.details(store, name)]
+    except ImageError as error:
+        if name in OF_IMAGE:
+            error.hint = f"minirun image {name} is the command"
+        raise
 
 
 def _name(image: ImageDetails) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
+from rootfs_tools.cli import image, images
 
 
 def test_exit_status_is_the_commands(minirun: Program) -> None:
@@ -113,3 +114,36 @@ def test_a_wrong_flag_beside_a_bundle_has_runcs_status(
 ) -> None:
     done = minirun("run", *words.format(tmp_path).split())
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (status, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--gpus busybox true", "'busybox' is no gpu (--gpus has taken busybox as its value: "),
+        ("--gpus nosuchgpu busybox-nosuch", "'nosuchgpu' is no gpu (as in --gpus all, "),
+        ("--pull never --network busybox nosuch", "No such image: nosuch:latest (--network has "),
+        ("--pull never -e busybox nosuch", "(-e has taken busybox as its value: -e VALUE busybox"),
+        ("--pull never -e x nosuch", "No such image: nosuch:latest (minirun "),
+        ("--gpus busybox", "run needs an image (--gpus has taken busybox as its value; "),
+        ("", "run needs an image (minirun run ubuntu; "),
+    ],
+)
+def test_a_flag_that_has_taken_the_image_as_its_value(
+    minirun: Program, words: str, said: str
+) -> None:
+    done = minirun("run", *words.split())
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr.count("\n") == 1 and said in done.stderr, done.stderr
+
+
+def test_every_command_of_image_that_images_has_not_is_known() -> None:
+    assert {*images.OF_IMAGE} == {*image.COMMANDS} - {*images.ACTIONS}
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("ls", "minirun image ls is the command"), ("nosuch", "minirun pull ")]
+)
+def test_images_of_a_word_that_is_a_command(minirun: Program, name: str, hint: str) -> None:
+    done = minirun("images", name)
+    assert done.returncode == 125
+    assert done.stderr.startswith(f"minirun: No such image: {name}:latest ({hint}")

@@ -1,6 +1,7 @@
 """The labs as a learner does them: broken as announced, hinted at, mended, and gone."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from conftest import STORE, Program
+from minirun.common import called
+from minirun.core.keeping.settings import Settings
 from minirun.core.kernel import mountinfo
 from minirun.engines import roots
 from minirun.teach.lab import checks
+from minirun.teach.lab import folder as labs_folder
 from minirun.teach.lab import labs as catalogue
-from minirun.teach.lab.folder import MARK
+from minirun.teach.lab.folder import MARK, LabFolder
 from required import installed
 
 LABS = {lab.name: lab for lab in catalogue.labs()}
@@ -195,3 +199,26 @@ def test_both_languages_say_the_same() -> None:
     for lab in LABS.values():
         assert catalogue.SOLVED in lab.choices and lab.broken in lab.choices
         assert {*lab.choices} <= {*lab.findings, catalogue.SOLVED}
+
+
+def test_an_image_is_made_before_the_time_of_a_lab_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a new store: what run.sh needs is there when it begins."""
+    monkeypatch.setattr(called, "program", lambda: [sys.executable, "-m", "minirun"])
+    where = Settings(root=str(tmp_path / "root"), store=str(tmp_path / "store"))
+    folder = LabFolder("zombie-init", where)
+    folder.make()
+    try:
+        (folder.path / "run.sh").write_text(". ./lab.env\nminirun images --quiet\n")
+        assert folder.run(30) == 0
+        assert folder.output() == "busybox:latest\n"
+    finally:
+        folder.remove()
+
+
+def test_every_image_of_a_lab_is_known() -> None:
+    for script in Path(labs_folder.__file__).parent.rglob("broken/*/*.sh"):
+        text = script.read_text()
+        if re.search(r"minirun (spec|save) |minirun run (?!.*--bundle)", text):
+            assert {*labs_folder._IMAGES} & {*text.split()}, script
