@@ -15,12 +15,11 @@ import os
 import struct
 from ctypes import c_int, c_uint, c_void_p
 
+from minirun.core.keeping.record import Record
 from minirun.core.kernel import libc
 
 PROG_LOAD, PROG_ATTACH, PROG_GET_FD_BY_ID = 5, 8, 13
 OBJ_GET_INFO_BY_FD, PROG_QUERY = 15, 16
-PROG_TYPE_CGROUP_DEVICE = 15
-CGROUP_DEVICE = 6
 F_ALLOW_MULTI, F_REPLACE = 2, 4
 
 _COMMANDS = {
@@ -29,11 +28,23 @@ _COMMANDS = {
     PROG_QUERY: "BPF_PROG_QUERY",
 }  # fmt: skip
 _FLAGS = {"BPF_F_ALLOW_MULTI": F_ALLOW_MULTI, "BPF_F_REPLACE": F_REPLACE}
-_TYPE = "BPF_CGROUP_DEVICE"
 _INSTRUCTION = 8  # bytes
 _MOST_PROGRAMS = 64  # that the kernel lets one cgroup have (BPF_CGROUP_MAX_PROGS)
 _INFO_SIZE = 40  # struct bpf_prog_info up to and with xlated_prog_insns
 _LOG_SIZE = 1 << 16
+
+
+class ProgramType(Record):
+    """A kind of program, and the place at a cgroup that it is attached to: linux/bpf.h."""
+
+    name: str
+    number: int
+    attach_name: str
+    attach_number: int
+
+
+DEVICE = ProgramType("BPF_PROG_TYPE_CGROUP_DEVICE", 15, "BPF_CGROUP_DEVICE", 6)
+SYSCTL = ProgramType("BPF_PROG_TYPE_CGROUP_SYSCTL", 23, "BPF_CGROUP_SYSCTL", 18)
 
 _NUMBER = libc.number(321, 280)
 _bpf = libc.bind_syscall(c_int, c_void_p, c_uint)
@@ -50,8 +61,8 @@ def _attr(layout: str, *values: int | bytes) -> ctypes.Array[ctypes.c_char]:
     return ctypes.create_string_buffer(raw, len(raw))
 
 
-def load_device_program(instructions: bytes, name: str) -> int:
-    """Load a BPF_PROG_TYPE_CGROUP_DEVICE program; return a descriptor of it.
+def load(kind: ProgramType, instructions: bytes, name: str) -> int:
+    """Load a program; return a descriptor of it.
 
     `instructions` are packed struct bpf_insn, 8 bytes each; `name` has at most 15 letters, digits
     and underscores. Raises OSError, whose strerror ends with what the verifier said; E2BIG if it
@@ -61,29 +72,29 @@ def load_device_program(instructions: bytes, name: str) -> int:
     # Any string will do for a licence: only GPL-only helpers ask for one, and none is called.
     licence = ctypes.create_string_buffer(b"Apache-2.0")
     shown: dict[str, object] = {
-        "prog_type": "BPF_PROG_TYPE_CGROUP_DEVICE",
+        "prog_type": kind.name,
         "insn_cnt": len(instructions) // _INSTRUCTION,
         "prog_name": name,
     }
 
-    def load(log: ctypes.Array[ctypes.c_char] | None) -> int:
+    def call(log: ctypes.Array[ctypes.c_char] | None) -> int:
         attr = _attr(
             "IIQQIIQII16s",
-            PROG_TYPE_CGROUP_DEVICE, len(instructions) // _INSTRUCTION, ctypes.addressof(code),
+            kind.number, len(instructions) // _INSTRUCTION, ctypes.addressof(code),
             ctypes.addressof(licence), 1 if log else 0, len(log) if log else 0,
             ctypes.addressof(log) if log else 0, 0, 0, name.encode(),
         )  # fmt: skip
         return _call(PROG_LOAD, attr, shown)
 
     try:
-        return load(None)
+        return call(None)
     except OSError as error:
         # EPERM: this process may not load one; E2BIG: too large; EACCES, EINVAL: an instruction
         if error.errno in (errno.EPERM, errno.E2BIG):
             raise
     log = ctypes.create_string_buffer(_LOG_SIZE)
     try:
-        return load(log)
+        return call(log)
     except OSError as error:
         lines = [line.strip() for line in log.value.decode(errors="replace").splitlines()]
         # the last line but one: the last one counts the instructions it looked at
@@ -92,28 +103,30 @@ def load_device_program(instructions: bytes, name: str) -> int:
         raise
 
 
-def attach(cgroup_fd: int, program_fd: int, replacing: int = -1) -> None:
-    """Attach a device program to a cgroup2 directory, or exchange it for the one `replacing` holds.
+def attach(kind: ProgramType, cgroup_fd: int, program_fd: int, replacing: int = -1) -> None:
+    """Attach a program to a cgroup2 directory, or exchange it for the one `replacing` holds.
 
     BPF_F_ALLOW_MULTI: the programs of the ancestors go on deciding too, and so do those that are
     attached beside it; access needs the consent of all. Raises OSError.
     """
     flags = F_ALLOW_MULTI | (F_REPLACE if replacing >= 0 else 0)
     shown: dict[str, object] = {
-        "target_fd": cgroup_fd, "attach_bpf_fd": program_fd, "attach_type": _TYPE,
+        "target_fd": cgroup_fd, "attach_bpf_fd": program_fd, "attach_type": kind.attach_name,
         "attach_flags": libc.flag_names(flags, _FLAGS),
     }  # fmt: skip
     if replacing >= 0:
         shown["replace_bpf_fd"] = replacing
-    attr = _attr("IIIII", cgroup_fd, program_fd, CGROUP_DEVICE, flags, max(replacing, 0))
+    attr = _attr("IIIII", cgroup_fd, program_fd, kind.attach_number, flags, max(replacing, 0))
     _call(PROG_ATTACH, attr, shown)
 
 
 def attached(cgroup_fd: int) -> list[int]:
     """Return the ids of the device programs attached to this very cgroup. Raises OSError."""
     ids = (ctypes.c_uint32 * _MOST_PROGRAMS)()
-    attr = _attr("IIIIQII", cgroup_fd, CGROUP_DEVICE, 0, 0, ctypes.addressof(ids), len(ids), 0)
-    _call(PROG_QUERY, attr, {"target_fd": cgroup_fd, "attach_type": _TYPE})
+    attr = _attr(
+        "IIIIQII", cgroup_fd, DEVICE.attach_number, 0, 0, ctypes.addressof(ids), len(ids), 0
+    )
+    _call(PROG_QUERY, attr, {"target_fd": cgroup_fd, "attach_type": DEVICE.attach_name})
     (count,) = struct.unpack_from("<I", attr.raw, 24)
     return list(ids[:count])
 

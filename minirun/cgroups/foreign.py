@@ -86,9 +86,9 @@ def _replace(cgroup: int, program: int, prefix: bytes) -> None:
         if not instructions:
             hint = "sysctl net.core.bpf_jit_harden hides it"
             raise GPUError("mount error: the cgroup's device program cannot be read", hint)
-        new = bpf.load_device_program(prefix + instructions, _NAME)
+        new = bpf.load(bpf.DEVICE, prefix + instructions, _NAME)
         try:
-            bpf.attach(cgroup, new, replacing=old)
+            bpf.attach(bpf.DEVICE, cgroup, new, replacing=old)
         finally:
             os.close(new)
     finally:

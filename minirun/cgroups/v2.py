@@ -128,7 +128,7 @@ class CgroupV2(Cgroup):
         self._base = list(rules)
         code = devicefilter.assemble(self._base)
         try:
-            program = bpf.load_device_program(code, PROGRAM_NAME)
+            program = bpf.load(bpf.DEVICE, code, PROGRAM_NAME)
         except OSError as error:
             if error.errno == _E2BIG:
                 raise ConfigError(
@@ -142,7 +142,7 @@ class CgroupV2(Cgroup):
             ) from None
         old = self._open_attached()
         try:
-            bpf.attach(self._dir.fd(), program, replacing=old)
+            bpf.attach(bpf.DEVICE, self._dir.fd(), program, replacing=old)
         finally:
             os.close(program)
             if old >= 0:

@@ -32,7 +32,7 @@ def load():
     opened = []
 
     def load_(instructions):
-        opened.append(bpf.load_device_program(instructions, "test"))
+        opened.append(bpf.load(bpf.DEVICE, instructions, "test"))
         return opened[-1]
 
     yield load_
@@ -51,10 +51,10 @@ def instructions_of(program_id):
 def test_attach_and_replace(cgroup, load):
     assert bpf.attached(cgroup) == []
     yes, no = load(YES), load(NO)
-    bpf.attach(cgroup, yes)
+    bpf.attach(bpf.DEVICE, cgroup, yes)
     (first,) = bpf.attached(cgroup)
     assert instructions_of(first) == YES
-    bpf.attach(cgroup, no, replacing=yes)
+    bpf.attach(bpf.DEVICE, cgroup, no, replacing=yes)
     (second,) = bpf.attached(cgroup)
     assert instructions_of(second) == NO
     assert first != second
@@ -62,7 +62,7 @@ def test_attach_and_replace(cgroup, load):
 
 def test_several_programs_are_told_of(cgroup, load):
     for _ in range(3):
-        bpf.attach(cgroup, load(YES))
+        bpf.attach(bpf.DEVICE, cgroup, load(YES))
     assert len(bpf.attached(cgroup)) == 3
 
 
@@ -88,7 +88,7 @@ def test_what_the_verifier_says_is_in_the_error(load, program, number, words):
 
 def test_replacing_what_is_not_attached_is_an_error(cgroup, load):
     with pytest.raises(FileNotFoundError):
-        bpf.attach(cgroup, load(YES), replacing=load(NO))
+        bpf.attach(bpf.DEVICE, cgroup, load(YES), replacing=load(NO))
 
 
 def test_a_program_that_is_gone_is_an_error():
@@ -100,7 +100,7 @@ def test_every_call_is_in_the_log(cgroup, load, tmp_path):
     path = tmp_path / "events.jsonl"
     events.open_log(str(path), "test")
     try:
-        bpf.attach(cgroup, load(YES))
+        bpf.attach(bpf.DEVICE, cgroup, load(YES))
         instructions_of(bpf.attached(cgroup)[0])
     finally:
         events.close_log()

@@ -139,13 +139,13 @@ def test_the_replacement_is_one_step(cgroup, log):
 
 
 def test_a_foreign_program_is_not_taken_for_ours(cgroup):
-    program = bpf.load_device_program(devicefilter.YES, "foreign")
-    bpf.attach(cgroup.clone_fd(), program)
+    program = bpf.load(bpf.DEVICE, devicefilter.YES, "foreign")
+    bpf.attach(bpf.DEVICE, cgroup.clone_fd(), program)
     with pytest.raises(MinirunError, match="the program attached there cannot be read: not a dev"):
         cgroup.effective_device_rules()
     cgroup.set_device_rules([])  # which takes its place
     assert cgroup.effective_device_rules() == []
-    bpf.attach(cgroup.clone_fd(), program)
+    bpf.attach(bpf.DEVICE, cgroup.clone_fd(), program)
     os.close(program)
     with pytest.raises(MinirunError, match="2 programs are attached, and minirun attaches one"):
         cgroup.effective_device_rules()

@@ -19,7 +19,7 @@ from minirun.show.text import paint, table, terminal
 from minirun.show.text.event_row import wrap
 from minirun.teach.levels import checks, material, programs, sandbox
 from minirun.teach.levels.programs import Level
-from minirun.teach.levels.tried import TriedProgram
+from minirun.teach.levels.sandbox import Answer, Job
 
 with lazy:
     from rich import syntax  # pygments: only a diff needs it
@@ -114,12 +114,21 @@ def main_check(args: list[str], settings: Settings) -> int:
     command = _command(flags.args[1:])
     if unprivileged():
         raise UsageError("level check needs root: it makes namespaces and cgroups", "sudo", 1)
-    found = _first_finding(level, command, settings)
+    answer = _answer(level, command, settings)
     count = len(checks.CHECKS[level.number])
+    found = answer.finding
+    if answer.changed:  # whatever else holds: on the host it would have been the host's
+        found = {"key": "host-changed", "detail": answer.changed,
+                 "held": found.get("held", str(count))}  # fmt: skip
+    if answer.harmed:
+        text = words["harmed"].format(harm="; ".join(answer.harmed))
+        print(f"minirun: {text}", file=sys.stderr)
+    if answer.refused:
+        show(_wrapped(words["refused"].format(types=", ".join(answer.refused)), ""))
     if not found:
         after = words["up" if level.number + 1 < len(checks.CHECKS) else "top"]
         lines = [words["solved"].format(number=level.number, count=count)]
-        return show([*lines, after.format(number=level.number + 1)])
+        return show([*lines, after.format(number=level.number + 1)]) or bool(answer.harmed)
     texts = programs.findings(language.choose(settings.lang))[found["key"]]
     detail = found["detail"]
     show([words["not_yet"].format(finding=found["key"], held=found["held"], count=count),
@@ -192,18 +201,12 @@ def _command(words: list[str]) -> list[str]:
     return [sys.executable, path] if path.endswith(".py") else [path]
 
 
-def _first_finding(level: Level, command: list[str], settings: Settings) -> dict[str, str]:
+def _answer(level: Level, command: list[str], settings: Settings) -> Answer:
     """Try the program in a sandbox. Raises MinirunError, OSError."""
     lower = material.lowerdir(material.image(material.IMAGE, settings))
     driver = str(material.driver(settings))
-    packages = os.pathsep.join(path for path in sys.path if path.endswith("-packages"))
-
-    def work() -> dict[str, str]:
-        layers = material.layers(lower)
-        environment = {"NVIDIA_DRIVER_ROOT": material.own_driver(driver), "PYTHONPATH": packages}
-        return checks.first_finding(TriedProgram(command, level.number, layers, environment))
-
-    return sandbox.run(work, _CHECK_SECONDS)
+    job = Job(level.number, command, lower, driver, material.majors(driver))
+    return sandbox.run(job, _CHECK_SECONDS)
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:

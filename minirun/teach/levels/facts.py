@@ -14,8 +14,7 @@ from typing import Any
 
 from minirun.core.kernel import mountinfo, namespaces
 from minirun.core.kernel.mountinfo import Mount
-from minirun.teach.levels.material import HOME
-from minirun.teach.levels.sandbox import PROC
+from minirun.teach.levels.material import HOME, PROC
 
 
 def mounts(pid: int | str = "self") -> dict[int, Mount]:
@@ -27,6 +26,11 @@ def mounts(pid: int | str = "self") -> dict[int, Mount]:
 def new_mounts(before: dict[int, Mount]) -> list[str]:
     """Return where something is mounted in the sandbox that was not before."""
     return sorted(mount.mount_point for key, mount in mounts().items() if key not in before)
+
+
+def unmounted() -> str:
+    """Return which of the sandbox's own mounts the program has unmounted; "" if none."""
+    return next((str(path) for path in (PROC / "self", HOME) if not path.exists()), "")
 
 
 def left_files() -> set[str]:

@@ -20,6 +20,8 @@ from minirun.image.store import Image
 IMAGE = "busybox"
 HOME = Path("/run/level")
 """Where a check makes all that it gives to a program; in the sandbox."""
+PROC = Path("/run/proc")
+"""A /proc, in the sandbox, that no program under test covers with its own."""
 WHICH, TOP, BELOW = "which", "the layer on top\n", "the layer below\n"
 _LDCONFIG = "/sbin/ldconfig"
 
@@ -54,18 +56,36 @@ def driver(settings: Settings) -> Path:
     return root
 
 
+def majors(driver_root: str) -> list[int]:
+    """Return the major numbers that a driver's /proc/devices has. Raises OSError."""
+    rows = Path(driver_root, "proc/devices").read_text().splitlines()[1:]
+    return [int(row.split()[0]) for row in rows]
+
+
 def own_driver(root: str) -> str:
-    """Mount a copy of a driver's directory that can be written to. Return where it is."""
-    return _overlay(HOME / "driver", root)
+    """Copy a driver's directory. Return where the copy is."""
+    return _copy(root, HOME / "driver")
 
 
 def layers(lower: str) -> str:
-    """Make two layers upon those of `lower`. Return all as overlay's lowerdir has them."""
+    """Make two layers upon copies of those of `lower`. Return all as overlay's lowerdir has them.
+
+    They are copied, since the kernel lays an overlay upon two others at most, and the host's files
+    are one already.
+    """
+    copies = [_copy(each, HOME / f"layer{at}") for at, each in enumerate(lower.split(":"))]
     for name, text in (("top", TOP), ("below", BELOW)):
         (HOME / name).mkdir(parents=True)
         (HOME / name).chmod(0o755)
         (HOME / name / WHICH).write_text(text)
-    return f"{HOME}/top:{HOME}/below:{lower}"
+    return ":".join([f"{HOME}/top", f"{HOME}/below", *copies])
+
+
+def _copy(source: str, target: Path) -> str:
+    """Copy a directory, with links, owners and times. Return where the copy is. Raises OSError."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "--archive", "--sparse=always", source, target], check=True)
+    return str(target)
 
 
 def bundle(name: str, lower: str, document: dict[str, Any]) -> Path:

@@ -25,14 +25,16 @@ from typing import Any, TypeVar
 from minirun.core.kernel import libc
 from minirun.oci.seccomp import compiler
 from minirun.teach.levels import material
+from minirun.teach.levels.material import PROC
 from minirun.teach.levels.programs import NOT_WRITTEN
-from minirun.teach.levels.sandbox import PROC
 
 Answer = TypeVar("Answer")
 SECONDS = 8.0
 """What no single start may take."""
 SLEEP = "1234.5"
 """Seconds that the command of a check sleeps: by them it is found."""
+_LONGEST = 1 << 20
+"""What is read of a program's output, in characters."""
 _ANSWER_SECONDS = 3.0
 _GROUPS = (0, 4)
 """Groups of the program besides its own: a command is to have none of them."""
@@ -68,7 +70,8 @@ class TriedProgram:
 
     def __init__(self, command: list[str], number: int, lower: str, env: dict[str, str]) -> None:
         self.command, self.number, self.lower = command, number, lower
-        self.env = {"PATH": _PATH, "LC_ALL": "C.UTF-8", "TERM": "dumb", **env}
+        self.env = {"PATH": _PATH, "LC_ALL": "C.UTF-8", "TERM": "dumb",
+                    "PYTHONDONTWRITEBYTECODE": "1", **env}  # fmt: skip
 
     def words(self, *command: str, flags: tuple[str, ...] = ()) -> list[str]:
         """Return the command line that runs `command`."""
@@ -161,10 +164,10 @@ class Started:
             raise NotYet("hangs", self.called) from None
         self._out.seek(0)
         self._err.seek(0)
-        err = self._err.read()
+        err = self._err.read(_LONGEST)
         if gap := _GAP.search(err):
             raise NotYet("not-written", gap[1])
-        return Done(status if status >= 0 else 128 - status, self._out.read(), err)
+        return Done(status if status >= 0 else 128 - status, self._out.read(_LONGEST), err)
 
     def kill(self) -> None:
         """Kill it, and no other process."""

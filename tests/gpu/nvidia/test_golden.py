@@ -248,8 +248,8 @@ def test_cgroup_version_2(name: str, host: Callable[[dict[str, Any]], Host]) -> 
     try:
         rows = [DeviceRule(False, "a", None, None, "rwm")]
         rows += [DeviceRule(True, "c", major, None, "rwm") for major in (1, 5, 136)]
-        program = bpf.load_device_program(devicefilter.assemble(rows), "somebody_else")
-        bpf.attach(fd, program)
+        program = bpf.load(bpf.DEVICE, devicefilter.assemble(rows), "somebody_else")
+        bpf.attach(bpf.DEVICE, fd, program)
 
         def work() -> dict[str, Any]:
             for line in Path("/proc/mounts").read_text().splitlines():

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from minirun.core.kernel.mountinfo import Mount
 from minirun.teach.levels import facts
 from minirun.teach.levels.checks import (
     gpus,
@@ -37,6 +38,8 @@ from minirun.teach.levels.material import HOME
 from minirun.teach.levels.tried import NotYet, TriedProgram
 
 Check = Callable[[TriedProgram], None]
+_LONGEST = 300
+"""The most of what a program has said that a finding has, in characters."""
 _EACH: tuple[Check, ...] = (process.it_runs, process.exit_statuses)
 _ROOT: tuple[Check, ...] = (root.layers_in_order, root.root_of_the_namespace)
 _GPUS: tuple[Check, ...] = (
@@ -80,11 +83,19 @@ def first_finding(program: TriedProgram) -> dict[str, str]:
     for held, check in enumerate(CHECKS[program.number]):
         try:
             check(program)
-        except NotYet as finding:
-            spread = [
-                where for where in facts.new_mounts(before) if not where.startswith(str(HOME))
-            ]
-            if spread and finding.key != "mounts-spread":
-                finding = NotYet("mounts-spread", spread[0])
-            return {"key": finding.key, "detail": finding.detail, "held": str(held)}
+        except (OSError, NotYet) as error:
+            finding = _finding(error, before)
+            return {"key": finding.key, "detail": finding.detail[:_LONGEST], "held": str(held)}
     return {}
+
+
+def _finding(error: OSError | NotYet, before: dict[int, Mount]) -> NotYet:
+    """Return what has made a check fail. Raises the OSError if it was none of the program's."""
+    if gone := facts.unmounted():
+        return NotYet("host-unmounted", gone)
+    if isinstance(error, OSError):
+        raise error
+    spread = [where for where in facts.new_mounts(before) if not where.startswith(str(HOME))]
+    if spread and error.key != "mounts-spread":
+        return NotYet("mounts-spread", spread[0])
+    return error

@@ -45,8 +45,8 @@ def libraries_are_there(program: TriedProgram) -> None:
 def rules_hold(program: TriedProgram) -> None:
     """The cgroup allows the GPUs that were asked for, and denies the others."""
     script = (
-        "cat /dev/nvidia0; mknod /dev/other c 195 3; cat /dev/other; mknod /dev/disk b 8 0;"
-        " echo x > /dev/null || echo dead"
+        "cat /dev/nvidia0; mknod /dev/other c 195 3; cat /dev/other; mknod /dev/disk b 1 0;"
+        " cat /dev/disk; echo x > /dev/null || echo dead"
     )
     done = program.with_gpus("0", script)
     first = next((line for line in done.err.splitlines() if "nvidia0" in line), "")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 
 from minirun.teach.levels import facts, tried
-from minirun.teach.levels.sandbox import PROC
+from minirun.teach.levels.material import PROC
 from minirun.teach.levels.tried import NotYet, Started, TriedProgram, wait
 
 DELAYS = (0.0, 0.002, 0.005, 0.01, 0.02, 0.05)

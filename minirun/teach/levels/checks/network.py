@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from minirun.teach.levels import facts, tried
-from minirun.teach.levels.sandbox import PROC
+from minirun.teach.levels.material import PROC
 from minirun.teach.levels.tried import NotYet, TriedProgram, wait
 
 _PORT = 8080

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from minirun.teach.levels import material, tried
 from minirun.teach.levels.tried import NotYet, TriedProgram
 
@@ -25,7 +27,8 @@ def privileges_stay_away(program: TriedProgram) -> None:
     with program.running("sleep", tried.SLEEP) as (_, pid):
         if tried.status_field(pid, "NoNewPrivs") != "1":
             raise NotYet("no-new-privs")
-        if tried.status_field(pid, "Seccomp") != "2":
+        filters = [int(tried.status_field(each, "Seccomp_filters")) for each in (pid, os.getpid())]
+        if filters[0] <= filters[1]:  # the sandbox has one
             raise NotYet("no-filter")
     done = program.run("/bin/sh", "-c", "unshare -m true && echo done")
     if "done" in done.out:
@@ -49,7 +52,7 @@ def user_is_taken(program: TriedProgram) -> None:
 
 def paths_are_hidden(program: TriedProgram) -> None:
     """Of /proc some files are hidden, and /proc/sys cannot be written to."""
-    number = "/proc/sys/kernel/panic"
+    number = "/proc/sys/kernel/shmmni"  # of the IPC namespace: the sandbox denies the host's
     script = (
         "head -c1 /proc/timer_list; head -c1 /proc/keys; ls /sys/firmware;"
         f" as_it_is=$(cat {number}); echo $as_it_is > {number} && echo written"
