@@ -119,7 +119,7 @@ def run(job: Job, seconds: float) -> Answer:
         raise MinirunError("the sandbox ended before the check did", "run it once more")
     found = json.loads(raw)
     if "crash" in found:
-        raise MinirunError(found["crash"])
+        raise MinirunError(found["crash"], found.get("hint", ""))
     harmed = witness.differences(before, witness.look())
     return Answer(found["finding"], found["changed"], found["refused"], harmed)
 
@@ -152,7 +152,7 @@ def _keep(job: Job, cgroup: str, write_fd: int) -> NoReturn:
     try:
         answer = _tried(job, cgroup)
     except MinirunError as error:
-        answer = {"crash": str(error)}
+        answer = {"crash": str(error), "hint": error.hint}
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         said = f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})"
