@@ -6,24 +6,23 @@ So the report tells root what the users of the machine will meet.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import struct
+import signal
 from collections.abc import Callable
+from typing import NoReturn
 
 from minirun.cgroups import delegated, hierarchies
 from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import mounts, namespaces, process
 from minirun.doctor import networks
 from minirun.doctor.attempts import Ability, Lacking, Workplace, result_of
-from minirun.net import userspace
+from minirun.net import ports, userspace
+from minirun.net.request import NetworkRequest
 from minirun.oci.namespaces import idmap
 
 STAGE = 8
 """Where `doctor` shows these: after the seven stages."""
 _NOBODY = 65534
-_TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x2, 0x1000
-"""linux/if_tun.h: tun(4)."""
 _HOST = (
     "root", "namespace user", "namespace time", "overlay", "mknod", "kernel modules", "terminal",
     "cgroup v1", "cgroup v2", "device rules v1", "device rules v2",
@@ -147,16 +146,45 @@ def devices(place: Workplace) -> str:
 
 
 def user_network(place: Workplace) -> str:
-    """pasta or slirp4netns, and a tap device of a user's own, by which they pass packets on."""
-    program = userspace.find()
-    if not program:
+    """pasta or slirp4netns: started for a network namespace of a user's own, as `run` does it."""
+    folder = f"{place.scratch}/network"
+    os.mkdir(folder)
+    os.chdir(folder)  # so that no directory above need be open to the user
+    if not unprivileged():
+        os.chown(".", _NOBODY, _NOBODY)
+    if not userspace.find():
         raise Lacking(userspace.NEITHER.partition(" (")[0])
-    _enter()
-    namespaces.unshare(namespaces.FLAGS["network"])
-    fd = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
-    fcntl.ioctl(fd, _TUNSETIFF, struct.pack("16sH22x", b"eth0", _IFF_TAP | _IFF_NO_PI))
-    os.close(fd)
-    return f"{program}, and a tap device: the default of `run` without root"
+    _become_user()
+    os.close(os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC))
+    ready, written = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _hold_network(written)
+    try:
+        os.close(written)
+        if not os.read(ready, 1):
+            raise Lacking("no network namespace can be made")
+        asked = NetworkRequest("userspace", any_program=True)
+        name, helper, reason = userspace.start(asked, ".", [], pid)
+        ports.release(helper)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    return f"{userspace.find(name)}: the default of `run` without root" + (
+        reason and f" ({reason})"
+    )
+
+
+def _hold_network(ready: int) -> NoReturn:
+    """In a child: be alone in a new network namespace, until the end."""
+    try:
+        process.prctl(process.PR_SET_PDEATHSIG, signal.SIGKILL, why="it ends with its doctor")
+        _enter()
+        namespaces.unshare(namespaces.FLAGS["network"])
+        os.write(ready, b"1")
+        signal.pause()
+    finally:
+        os._exit(1)
 
 
 _OLD = "needs Linux 5.11 or newer, and a file system with user.* attributes (tmpfs: Linux 6.6)"

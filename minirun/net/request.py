@@ -48,7 +48,9 @@ class NetworkRequest(Record):
     dns_options: tuple[str, ...] = ()
     domainname: str = ""
     program: str = ""
-    """Without root: pasta or slirp4netns; empty until it is known which is there."""
+    """Without root: pasta or slirp4netns, the one that is used."""
+    any_program: bool = False
+    """Without root: True if another one that is installed may be used, when this one fails."""
     published: tuple[dict[str, Any], ...] = ()
     """Without root: the ports that the program listens on, as a lease has them."""
     helper: ProcessIdentity | None = None

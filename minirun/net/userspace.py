@@ -7,6 +7,9 @@ packet goes, and writes the answers back as packets. It listens on the published
     pasta         Debian's passt, podman's choice since 5.0: the container has the host's address
     slirp4netns   podman's before, and rootless docker's: 10.0.2.100, behind a NAT in the program
 
+Offline the host has no interface whose address pasta could take; slirp4netns needs none. So without
+--network each that is installed is tried, in this order; a warning says if the first has failed.
+
 Both join the container's user and network namespace by init's pid, in stage 1, once the id maps are
 written. The host's 127.0.0.1 cannot be reached by either. The process ends with the container.
 
@@ -21,7 +24,7 @@ import socket
 from minirun.core import events
 from minirun.core.container import Container
 from minirun.core.keeping import jsonlite, places, state, state_file
-from minirun.core.keeping.visible import clean
+from minirun.core.keeping.visible import clean, warn
 from minirun.core.kernel import namespaces, process
 from minirun.core.lazy import lazy
 from minirun.net.network import NetworkError
@@ -61,15 +64,15 @@ def attach(container: Container, asked: NetworkRequest, pid: int) -> NetworkRequ
 
     Raises NetworkError, which holds what the program says, or names who has a port; OSError.
     """
-    program = find(asked.program)
-    name = program.rpartition("/")[2]
-    if not program:
-        raise NetworkError(f"the program {asked.program or USERSPACE[0]} is not installed", HINT)
     rows = [ports.Port(*row) for row in asked.ports]
     numbers = _free(rows)
     rows = [row._replace(first=n, last=n) for row, n in zip(rows, numbers, strict=True)]
-    start = {"pasta": _pasta, "slirp4netns": _slirp4netns}[name]
-    helper = start(program, f"{container.directory}/{places.NETWORK_FILES}", rows, pid)
+    folder = f"{container.directory}/{places.NETWORK_FILES}"
+    name, helper, reason = start(asked, folder, rows, pid)
+    if reason:
+        text = f"{reason}; {name} is used; --network {name} says so at once"
+        warn(text)
+        events.emit("note", "warning", {"text": text}, why="the other program needs less")
     published = tuple(
         {"port": row.port, "protocol": row.protocol, "host_ip": row.host_ip,
          "host_port": row.first}
@@ -84,13 +87,53 @@ def attach(container: Container, asked: NetworkRequest, pid: int) -> NetworkRequ
     return asked._replace(program=name, published=published, helper=helper)
 
 
+def _programs(asked: NetworkRequest) -> list[str]:
+    """Return the paths of the programs to try, in order. Raises NetworkError if there is none."""
+    names = USERSPACE if asked.any_program else (asked.program,)
+    found = [path for name in names if (path := find(name))]
+    if not found:
+        raise NetworkError(f"the program {names[0]} is not installed", HINT)
+    return found
+
+
+def start(
+    asked: NetworkRequest, folder: str, rows: list[Port], pid: int
+) -> tuple[str, ProcessIdentity, str]:
+    """Start the first program that can do it for the network namespace of process `pid`.
+
+    Return its name, its process, and why those before it could not. It keeps its files in `folder`.
+    Raises NetworkError, OSError.
+    """
+    reasons: list[str] = []
+    for program in _programs(asked):
+        name = program.rpartition("/")[2]
+        try:
+            helper = {"pasta": _pasta, "slirp4netns": _slirp4netns}[name](
+                program, folder, rows, pid
+            )
+            return name, helper, "; ".join(reasons)
+        except NetworkError as error:
+            last = error
+            reasons.append(str(error))
+    raise NetworkError("; ".join(reasons), last.hint)
+
+
 def plan(asked: NetworkRequest, pid: int) -> list[str]:
-    """Return the command line that :func:`attach` would execute, and a line for each port."""
+    """Return the command lines that :func:`attach` would try, and a line for each port.
+
+    Raises NetworkError.
+    """
     rows = [ports.Port(*row) for row in asked.ports]
-    if asked.program == USERSPACE[0]:
-        return [" ".join([asked.program, *_pasta_words(rows, pid)])]
-    calls = [jsonlite.dumps(_forwarding(row)) for row in rows]
-    return [" ".join([asked.program, *_slirp4netns_words(pid)]), *calls]
+    found: list[str] = []
+    for program in _programs(asked):
+        name = program.rpartition("/")[2]
+        before = "if that fails: " if found else ""
+        if name == USERSPACE[0]:
+            found.append(" ".join([f"{before}{name}", *_pasta_words(rows, pid)]))
+        else:
+            calls = [jsonlite.dumps(_forwarding(row)) for row in rows]
+            found += [" ".join([f"{before}{name}", *_slirp4netns_words(pid)]), *calls]
+    return found
 
 
 def _free(rows: list[Port]) -> list[int]:
@@ -198,7 +241,10 @@ def _check(program: str, status: int, said: str) -> None:
     if status:
         last = next((line for line in reversed(said.splitlines()) if line.strip()), "")
         name = program.rpartition("/")[2]
-        raise NetworkError(f"{name} failed with exit status {status}: {clean(last.strip())[:200]}")
+        other = "--network slirp4netns" if find("slirp4netns") else "apt install slirp4netns"
+        hint = f"slirp4netns needs none: {other}" if "interface" in last else ""
+        text = f"{name} failed with exit status {status}: {clean(last.strip())[:200]}"
+        raise NetworkError(text, hint)
 
 
 def _start(program: str, words: list[str], folder: str, *kept: int) -> tuple[int, int]:

@@ -90,7 +90,9 @@ def _by_program(run: RunOptions, flags: ConfigFlags, words: list[str]) -> RunOpt
     if any("sctp" in port for port in published):
         raise UsageError(f"{name} publishes no ports of SCTP", "tcp or udp")
     default = not words and not published
-    request = NetworkRequest("userspace", ports=published, program=name, default=default)
+    request = NetworkRequest(
+        "userspace", ports=published, program=name, any_program=not words, default=default
+    )
     return _with_names(run, flags, request, always=True)
 
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -21,7 +22,7 @@ import pytest
 
 from conftest import skip, wait_until
 from engines.rootless.conftest import User
-from net.hosts import HOST, OUTSIDE, Host, host
+from net.hosts import HOST, OUTSIDE, Host, host, ip
 from net.test_scenarios import GET, REFUSED, SERVER, answering_udp, page
 from net.test_walls import ended, listening
 from required import installed
@@ -139,6 +140,60 @@ def test_pasta_is_the_default_and_ends_with_the_command(guest: User, network_hos
     assert "eth0" in done.stdout
     assert HOST in done.stdout
     assert helpers(network_host) == []
+
+
+OFFLINE = "pasta failed with exit status 1: "
+
+
+def test_offline_the_other_program_is_used(guest: User, network_host: Host) -> None:
+    """pasta takes the address of an interface of the host's; here is none but lo."""
+    for program in PROGRAMS:
+        installed(program)
+    ip(network_host.pid, "link", "delete", "e0")
+    done = guest("run", "-d", "--name", "web", "-p", "8080:80", "busybox", "sh", "-c", SERVER)
+    if OFFLINE not in done.stderr:
+        skip("this pasta works without an interface")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stderr.splitlines()) == 1 and "slirp4netns is used" in done.stderr
+    wait_until(lambda: page(network_host, "127.0.0.1:8080") == "hello")
+    done = guest("run", "--rm", "-q", "busybox", "ip", "address")
+    assert "10.0.2.100" in done.stdout, done
+    (row,) = [
+        row for row in json.loads(guest("doctor", "--json").stdout)["findings"]
+        if row["name"] == "user network"
+    ]  # fmt: skip
+    assert row["works"] and "slirp4netns: the default" in row["found"] and OFFLINE in row["found"]
+    done = guest("run", "--rm", "-q", "--network", "pasta", "busybox", "true")
+    assert done.returncode == 125 and OFFLINE in done.stderr, "a name is a name"
+    assert "(slirp4netns needs none: --network slirp4netns)" in done.stderr
+
+
+def test_it_starts_again_offline(guest: User, network_host: Host) -> None:
+    """The program is chosen at each start: the record does not hold the first one's."""
+    for program in PROGRAMS:
+        installed(program)
+    started(guest, command="ip address; exec sleep 99")
+    ip(network_host.pid, "link", "delete", "e0")
+    done = guest("restart", "-t", "0", "web")
+    assert done.returncode == 0, done.stderr
+    wait_until(lambda: guest("logs", "web").stdout.count("eth0:") == 2)
+
+
+def test_offline_with_pasta_alone(guest: User, network_host: Host) -> None:
+    """The container runs with lo; doctor says that there is no network, and what to install."""
+    installed("pasta")
+    ip(network_host.pid, "link", "delete", "e0")
+    if other := shutil.which("slirp4netns"):
+        script = 'mount --bind /dev/null "$0" && exec "$@"'
+        guest.before = (*guest.before, "sh", "-c", script, other)
+    done = guest("run", "--rm", "busybox", "echo", "hi")
+    if OFFLINE not in done.stderr:
+        skip("this pasta works without an interface")
+    assert (done.returncode, done.stdout) == (0, "hi\n")
+    assert f"no network: {OFFLINE}" in done.stderr and "apt install slirp4netns" in done.stderr
+    rows = json.loads(guest("doctor", "--json").stdout)["findings"]
+    (row,) = [row for row in rows if row["name"] == "user network"]
+    assert not row["works"] and "apt install slirp4netns" in row["advice"], row
 
 
 def test_the_hosts_own_ports_are_not_the_containers(
