@@ -41,15 +41,15 @@ class NetworkView(Shown):
         """Return the picture in the colours of the notebook around it, and the same as text."""
         lines = "\n".join(escape(clean(line)) for line in self.text.splitlines())
         return (
-            '<figure style="margin: 0.5em 0; max-width: 984px; color: inherit">'
-            f'{_inline(self.svg)}<details><summary style="cursor: pointer">The same as text'
+            '<figure style="margin: 0.5em 0; color: inherit"><div style="overflow-x: auto">'
+            f'{_inline(self.svg)}</div><details><summary style="cursor: pointer">The same as text'
             f'</summary><pre style="font-size: 90%; overflow-x: auto">{lines}</pre></details>'
             "</figure>"
         )
 
 
 def _inline(svg: str) -> str:
-    """Return an SVG file as a part of a page: without colours, a size, or an id of its own."""
+    """Return an SVG file as a part of a page: without colours, or an id of its own."""
     ElementTree.register_namespace("", _SVG)
     root = ElementTree.fromstring(svg)
     for name in ("title", "style"):
@@ -57,9 +57,7 @@ def _inline(svg: str) -> str:
             root.remove(child)
             if name == "title":
                 root.set("aria-label", child.text or "")
-    for name in ("aria-labelledby", "height"):
-        root.attrib.pop(name, None)
-    root.set("width", "100%")
+    root.attrib.pop("aria-labelledby", None)
     return ElementTree.tostring(root, encoding="unicode")
 
 

@@ -35,11 +35,11 @@ OUTSIDE = """
         return of.left <= at.left && of.right >= at.right && of.top <= at.top
             && of.bottom >= at.bottom;
     };
-    return !text.textContent.startsWith('veth')
+    return !/^(other hosts|(tcp|udp) \\d+)$/.test(text.textContent)
         && ![...document.querySelectorAll('svg rect')].some(holds);
 }).map(text => text.textContent)
 """
-"""The words that no frame holds whole; names of cables stand outside."""
+"""The words that no frame holds whole; what is outside the host has none."""
 OVERLAPS = """
 (() => {
     const all = [...document.querySelectorAll('svg text')].map(

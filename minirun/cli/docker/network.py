@@ -23,7 +23,7 @@ from minirun.show.text import network_picture, paint, table
 
 with lazy:
     from minirun.cli.docker import filters
-    from minirun.inspect.network import facts, ways, why
+    from minirun.inspect.network import facts, passages, ways, why
     from minirun.net import attach, links, rtnetlink  # pyroute2: 130 ms
     from minirun.running import moments
     from minirun.show.figures import network as network_figure
@@ -316,12 +316,16 @@ def _draw(flags: NetworkInspect, settings: Settings) -> int:
     _need_root()
     found = facts.read(settings.store, flags.args or network.names(settings.store))
     if flags.svg:
-        return write(network_figure.document(found))
+        return write(network_figure.document(found, passages.read(found)))
     if not found:
         return show(["no network: the first container makes the default one"])
     unicode = paint.speaks_unicode()
-    pages = ["\n".join(network_picture.lines(each, unicode=unicode)) for each in found]
-    return write("\n\n".join(pages) + "\n")
+    pages = [
+        network_picture.lines(each, unicode=unicode, is_first=each is found[0]) for each in found
+    ]
+    if there := passages.read(found):
+        pages.append(network_picture.between(there, unicode=unicode))
+    return write("\n\n".join("\n".join(page) for page in pages) + "\n")
 
 
 def main_why(args: list[str], settings: Settings) -> int:
