@@ -34,13 +34,13 @@ from tutorials.publish.notebooks import (
     source,
 )
 from tutorials.publish.runner import Block, blocks, matches
+from tutorials.publish.played import AS_NOBODY
 from tutorials.publish.source import keys, parts
 
 with lazy:
     import nbformat
 
 ROOT = Path(package.__file__).parents[1]
-NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 BOTH = [(name, language) for name in lessons() for language in LANGUAGES]
 each_notebook = pytest.mark.parametrize(("name", "language"), BOTH)
 
@@ -170,7 +170,7 @@ def as_root() -> Iterator[Play]:
 def as_nobody() -> Iterator[Play]:
     if not os.stat(ROOT).st_mode & 0o001:
         skip(f"user nobody cannot read {ROOT}")
-    yield from player(*NOBODY)
+    yield from player(*AS_NOBODY)
 
 
 def environment(minirun: Program, home: Path) -> dict[str, str]:

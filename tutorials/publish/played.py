@@ -21,7 +21,7 @@ with lazy:
     import nbformat
 
 _NOBODY = 65534
-_AS_NOBODY = [
+AS_NOBODY = [
     "setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups",
     "--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search",
 ]  # fmt: skip
@@ -39,7 +39,7 @@ def _play(files: list[Path]) -> list[Any]:
         who: list[str] = []
         if os.geteuid() == 0:
             os.chown(home, _NOBODY, _NOBODY)
-            who = _AS_NOBODY
+            who = AS_NOBODY
         env = {"HOME": home, "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8",
                "MINIRUN_ROOT": f"{home}/root", "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
         done = subprocess.run(
