@@ -22,6 +22,7 @@ from minirun.core.keeping import directories, places
 from minirun.core.keeping.visible import say
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs import mount_entry
+from minirun.core.rootfs.tree import remove_tree
 from minirun.oci.namespaces import idmap
 from minirun.oci.namespaces.shifted import Owners, copy_layer
 
@@ -53,18 +54,18 @@ class IdMaps(Extra):
         if self.config.layers:
             # of a namespace by path only the kernel knows the maps
             maps = idmap.read(pid, "uid_map"), idmap.read(pid, "gid_map")
-            os.chmod(container.directory, 0o711)  # for the container's root to get through
-            os.chown(f"{container.directory}/{places.WORK}", *owner_of_root(*maps))
+            root = owner_of_root(*maps)
+            _let_through(container.directory, root[1])
+            os.chown(f"{container.directory}/{places.WORK}", *root)
             upper = f"{container.directory}/{places.UPPER}"
             ids = os.stat(upper)  # as the image has them
             uid, gid = idmap.host_id(maps[0], ids.st_uid), idmap.host_id(maps[1], ids.st_gid)
-            root = owner_of_root(*maps)
             os.chown(upper, root[0] if uid is None else uid, root[1] if gid is None else gid)
             for name in mount_entry.volumes(self.config):
                 os.chown(f"{container.directory}/{name}", *root)
             if not _attach_layers(container, pid):
                 for layer, place in zip(self.config.layers, container.layer_paths(), strict=True):
-                    copy_layer(layer, place, Owners(*maps))
+                    _copy_once(layer, place, Owners(*maps))
 
     def inside(self) -> None:
         """Make a new IPC namespace: as root of the user namespace, whose mqueue it then is.
@@ -74,6 +75,30 @@ class IdMaps(Extra):
         if self.config.new_namespace("ipc"):
             why = "now that it is the container's root: /dev/mqueue belongs to it"
             namespaces.unshare(namespaces.FLAGS["ipc"], why=why)
+
+
+def _copy_once(layer: str, place: str, owners: Owners) -> None:
+    """Copy a layer to `place`, an empty directory; not if an earlier start has done it.
+
+    It gets its name when it is whole. Raises MinirunError, OSError.
+    """
+    if os.listdir(place):
+        return
+    draft = f"{place}.new"
+    remove_tree(draft)  # of a start that was killed
+    os.mkdir(draft)
+    copy_layer(layer, draft, owners)
+    os.rename(draft, place)
+
+
+def _let_through(directory: str, group: int) -> None:
+    """Let the container's root, whose group is `group`, through its directory, and no other user.
+
+    Its files lie below, with their modes: through an open directory each user of the host would
+    read them, and run its setuid programs as its root (CVE-2021-41091, in docker). Raises OSError.
+    """
+    os.chown(directory, -1, group)
+    os.chmod(directory, 0o710)
 
 
 def owner_of_root(uids: idmap.IdMapRows, gids: idmap.IdMapRows) -> tuple[int, int]:
