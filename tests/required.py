@@ -24,7 +24,7 @@ PACKAGE_OF = {
     "dbus-daemon": "dbus", "docker": "docker-cli|docker.io", "docker-registry": "docker-registry",
     "dockerd": "docker.io", "gcc": "gcc", "htpasswd": "apache2-utils", "munged": "munge",
     "pasta": "passt", "slirp4netns": "slirp4netns",
-    "mkfs.ext4": "e2fsprogs", "nft": "nftables", "ip": "iproute2",
+    "mkfs.ext4": "e2fsprogs", "chattr": "e2fsprogs", "nft": "nftables", "ip": "iproute2",
     "newgidmap": "uidmap", "newuidmap": "uidmap", "openssl": "openssl", "podman": "podman",
     "pivot_root": "util-linux-extra",
     "runc": "runc", "skopeo": "skopeo", "slurmctld": "slurmctld", "slurmd": "slurmd",

@@ -112,6 +112,8 @@ HINTS = {
 }
 """What to try, per (system call, errno). `minirun explain --hints` prints this table."""
 
+_AS_ROOT = "run as root"
+_FOR_ROOT = "root is refused too: the file is immutable (lsattr), or a capability is missing"
 _GENERAL = {
     "ENOSPC": "the disk is full: free some by minirun rm ID, or by minirun image gc",
     "EROFS": "that file system is read-only",
@@ -131,6 +133,10 @@ def from_os(error: OSError, doing: str = "") -> MinirunError:
     """Turn an OSError into the one line a user sees: doing: call: path: text (hint)."""
     name = errno_name(error.errno or 0)
     call = getattr(error, "call", "")
-    parts = [doing, call, error.filename, os.strerror(error.errno or 0)]
+    said = os.strerror(error.errno) if error.errno else str(error)
+    parts = [doing, call, error.filename, said]
     text = ": ".join(str(part) for part in parts if part and not isinstance(part, int))
-    return MinirunError(text, HINTS.get((call, name)) or _GENERAL.get(name, ""))
+    hint = HINTS.get((call, name)) or _GENERAL.get(name, "")
+    if hint.startswith(_AS_ROOT) and not os.geteuid():
+        hint = _FOR_ROOT
+    return MinirunError(text, hint)

@@ -19,7 +19,7 @@ from minirun.show.text import paint, table, terminal
 from minirun.show.text.event_row import wrap
 from minirun.teach.levels import checks, material, programs, sandbox
 from minirun.teach.levels.programs import Level
-from minirun.teach.levels.sandbox import Answer, Job
+from minirun.teach.levels.sandbox import CheckAnswer, Job
 
 with lazy:
     from rich import syntax  # pygments: only a diff needs it
@@ -201,7 +201,7 @@ def _command(words: list[str]) -> list[str]:
     return [sys.executable, path] if path.endswith(".py") else [path]
 
 
-def _answer(level: Level, command: list[str], settings: Settings) -> Answer:
+def _answer(level: Level, command: list[str], settings: Settings) -> CheckAnswer:
     """Try the program in a sandbox. Raises MinirunError, OSError."""
     lower = material.lowerdir(material.image(material.IMAGE, settings))
     driver = str(material.driver(settings))

@@ -16,20 +16,23 @@ MINIRUN_LAB=folder. :meth:`LabFolder.stop` ends them from what the kernel says o
 from __future__ import annotations
 
 import os
+import re
+import resource
 import select
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from minirun import net
 from minirun.common import called
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping.settings import Settings
-from minirun.core.kernel import mountinfo, mounts
+from minirun.core.kernel import mountinfo, mounts, namespaces
 from minirun.engines import roots
 from minirun.image import split, workshop
 from minirun.image import store as image_store
@@ -42,6 +45,10 @@ _IMAGES = ("busybox", "ubuntu")
 """The images that scripts of labs run."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENDING_SECONDS = 5.0
+_LARGEST_FILE, _SHOWN_BYTES = 256 << 20, 1 << 16
+"""What a file may hold that run.sh and its children write; how much of its output is read."""
+_TABLE = re.compile(r"^table (\w+ lab_\w+) \{", re.MULTILINE)
+"""A table of nftables in a file of a lab's: they are named so, and no others are."""
 
 
 class LabFolder:
@@ -95,7 +102,8 @@ class LabFolder:
     def _exports(self) -> str:
         """Return lab.env. A shell that a person types into is none of the lab's processes."""
         mark = f"case $- in *i*) ;; *) export {MARK}={shlex.quote(str(self.path))} ;; esac\n"
-        said = {"MINIRUN_ROOT": str(self.state), "MINIRUN_STORE": self._settings.store}
+        said = {"MINIRUN_ROOT": str(self.state), "MINIRUN_STORE": self._settings.store,
+                "MINIRUN_NETWORK": "none"}  # fmt: skip
         path = f"export PATH={shlex.quote(str(self.path / 'bin'))}:$PATH\n"
         return path + mark + "".join(f"export {k}={shlex.quote(v)}\n" for k, v in said.items())
 
@@ -107,7 +115,7 @@ class LabFolder:
         self.stop()
         self._fetch_images()
         try:
-            return self._sh(self.path / "run.sh", seconds)
+            return self._sh(self.path / "run.sh", seconds, _without_network)
         except BaseException:
             self.stop()
             raise
@@ -128,9 +136,10 @@ class LabFolder:
         return _BROKEN / self.name / _KEPT_BACK
 
     def output(self) -> str:
-        """Return what the last script has printed."""
-        with suppress(FileNotFoundError):
-            return (self.path / "output").read_text(errors="replace")
+        """Return the end of what the last script has printed."""
+        with suppress(FileNotFoundError), open(self.path / "output", "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _SHOWN_BYTES))
+            return file.read(_SHOWN_BYTES).decode(errors="replace")
         return ""
 
     def _must(self, name: str, script: Path) -> None:
@@ -138,13 +147,20 @@ class LabFolder:
         if status:
             raise MinirunError(f"lab {self.name}: {name}: {self.output().strip()}", status=1)
 
-    def _sh(self, script: Path, seconds: float) -> int | None:
+    def _sh(
+        self, script: Path, seconds: float, before: Callable[[], None] | None = None
+    ) -> int | None:
+        """Run a script; return its exit status, None if it does not end in time.
+
+        `before` is called in the process that becomes the shell.
+        """
         environment = {"PATH": f"{self.path}/bin:{_PATH}", "LC_ALL": "C.UTF-8",
                        MARK: str(self.path)}  # fmt: skip
         with open(self.path / "output", "wb") as output:
             shell = subprocess.Popen(
                 ["/bin/sh", str(script)], cwd=self.path, env=environment, stdout=output,
                 stderr=output, stdin=subprocess.DEVNULL, start_new_session=True,
+                preexec_fn=before,
             )  # fmt: skip
         try:
             return shell.wait(seconds)
@@ -199,19 +215,45 @@ class LabFolder:
 
     def remove(self) -> None:
         """Stop all, and remove the folder. Raises MinirunError, OSError."""
+        if self.path.is_symlink():
+            hint = "it is none of minirun's: remove the link yourself"
+            raise UsageError(f"lab {self.name}: {self.path} is a link", hint, status=1)
         self.stop()
+        self._remove_tables()
         with suppress(FileNotFoundError):
             os.unlink(roots.entry_of(self._settings.store, str(self.state)))
-        shutil.rmtree(self.path)
+        try:
+            shutil.rmtree(self.path)
+        except OSError as error:  # it names the file alone
+            raise OSError(error.errno, error.strerror, f"{self.path}/{error.filename}") from None
         graded_mark(self.path).unlink(missing_ok=True)
         with suppress(OSError):
             self.path.parent.rmdir()
+
+    def _remove_tables(self) -> None:
+        """Remove the lab's tables from this machine's firewall, if a learner has put them there."""
+        for file in (_BROKEN / self.name).glob("*.nft"):
+            for name in _TABLE.findall(file.read_text()):
+                with suppress(FileNotFoundError):  # nft is not installed, or the table not there
+                    subprocess.run(["nft", "delete", "table", *name.split()],
+                                   stderr=subprocess.DEVNULL)  # fmt: skip
 
 
 def _script(path: Path, command: list[str]) -> None:
     """Write a program that is this command: the lab's scripts call the minirun that made it."""
     path.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
     path.chmod(0o755)
+
+
+def _without_network() -> None:
+    """Prepare a process for run.sh: a network namespace with lo alone, and files of a bounded size.
+
+    So a rule that a learner takes from the lab's host to this machine's own firewall, and a loop
+    that prints without an end, do no harm. Raises OSError.
+    """
+    namespaces.unshare(namespaces.CLONE_NEWNET)
+    net.set_up("lo")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
 
 
 def _ancestors() -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -222,3 +223,56 @@ def test_every_image_of_a_lab_is_known() -> None:
         text = script.read_text()
         if re.search(r"minirun (spec|save) |minirun run (?!.*--bundle)", text):
             assert {*labs_folder._IMAGES} & {*text.split()}, script
+
+
+def test_a_script_that_prints_without_an_end(minirun: Program) -> None:
+    minirun("lab", "start", "zombie-init", "--predict", "1")
+    folder = folder_of(minirun, "zombie-init")
+    (folder / "run.sh").write_text("yes\n")
+    try:
+        done = minirun("--lang", "en", "lab", "check", "zombie-init")
+        assert done.returncode == 1 and len(done.stdout) < 4000
+        assert (folder / "output").stat().st_size <= 256 << 20
+    finally:
+        assert minirun("lab", "reset", "zombie-init").returncode == 0
+
+
+def test_a_rule_that_was_taken_to_this_machine(minirun: Program) -> None:
+    """run.sh reaches no network of this machine; a rule put there by hand goes with the lab."""
+    nft = installed("nft")
+    minirun("lab", "start", "large-mtu", "--predict", "1")
+    folder = folder_of(minirun, "large-mtu")
+    script = f"{nft} -f firewall.nft && {nft} list ruleset; ip link add d0 type dummy\n"
+    (folder / "run.sh").write_text(script)
+    words = shlex.join(minirun.argv("lab", "check", "large-mtu"))
+    again = shlex.join(minirun.argv("lab", "reset", "large-mtu"))
+    script = (
+        f"{words}; {nft} list tables; ls /sys/class/net; cd {folder}; {nft} -f firewall.nft;"
+        f" {again}; {nft} list tables"
+    )
+    done = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True, text=True)
+    checked, _, after = done.stdout.partition("large-mtu\n")
+    assert "table ip lab_filter" in checked  # what run.sh has printed
+    assert done.stdout.count("\ntable ip") == 0 and after == "" and "d0" not in checked.split()
+
+
+@pytest.mark.parametrize("kind", ["link", "immutable"])
+def test_a_folder_that_cannot_be_removed(minirun: Program, kind: str, tmp_path: Path) -> None:
+    folder = folder_of(minirun, "zombie-init")
+    folder.parent.mkdir(parents=True)
+    if kind == "link":
+        (tmp_path / "precious").write_text("")
+        folder.symlink_to(tmp_path)
+        said = f"lab zombie-init: {folder} is a link (it is none of minirun's: remove the link"
+    else:
+        folder.mkdir()
+        (folder / "file").write_text("")
+        subprocess.run([installed("chattr"), "+i", folder / "file"], check=True)
+        said = f"{folder}/file: Operation not permitted (root is refused too: the file is immutable"
+    try:
+        done = minirun("lab", "reset", "zombie-init")
+        assert (done.returncode != 0, done.stdout) == (True, "")
+        assert done.stderr.startswith(f"minirun: {said}") and done.stderr.count("\n") == 1
+        assert kind == "immutable" or (tmp_path / "precious").exists()
+    finally:
+        subprocess.run(["chattr", "-i", folder / "file"], stderr=subprocess.DEVNULL)

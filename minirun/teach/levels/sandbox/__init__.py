@@ -75,7 +75,7 @@ class Job(NamedTuple):
     """The major numbers of its nodes."""
 
 
-class Answer(NamedTuple):
+class CheckAnswer(NamedTuple):
     """What a check has found."""
 
     finding: dict[str, str]
@@ -88,7 +88,7 @@ class Answer(NamedTuple):
     """How the host differs from what it was before: empty, unless the sandbox has a hole."""
 
 
-def run(job: Job, seconds: float) -> Answer:
+def run(job: Job, seconds: float) -> CheckAnswer:
     """Check a program in a new sandbox.
 
     Raises MinirunError if it takes longer than `seconds` or dies, OSError.
@@ -121,7 +121,7 @@ def run(job: Job, seconds: float) -> Answer:
     if "crash" in found:
         raise MinirunError(found["crash"], found.get("hint", ""))
     harmed = witness.differences(before, witness.look())
-    return Answer(found["finding"], found["changed"], found["refused"], harmed)
+    return CheckAnswer(found["finding"], found["changed"], found["refused"], harmed)
 
 
 def _kill(pid: int, pidfd: int) -> None:
@@ -162,7 +162,7 @@ def _keep(job: Job, cgroup: str, write_fd: int) -> NoReturn:
 
 
 def _tried(job: Job, cgroup: str) -> dict[str, Any]:
-    """Run the sandbox; return the Answer as a document. Raises MinirunError, OSError.
+    """Run the sandbox; return the CheckAnswer as a document. Raises MinirunError, OSError.
 
     `cgroup` is the container's path in each tree of cgroups.
     """
