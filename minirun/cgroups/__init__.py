@@ -15,7 +15,7 @@ make them, over D-Bus: minirun.cgroups.systemd, imported only then.
     v1, v2        the two versions of cgroups
     devicefilter  the eBPF program of version 2, assembled; bpf: bpf(2) itself
     systemd       the cgroup as a scope of systemd's
-    delegated     the cgroup of a user without root
+    delegated     the cgroup of a user without root; moved: the way into it from another place
     tree          directories of a cgroup file system: make, write, read, remove
     hierarchies   which cgroup file systems are mounted, and where a process is in them
     entrance      the way into a process's cgroup; foreign: one that another runtime made
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from minirun.core.config import Config
     from minirun.core.container import Container
     from minirun.core.keeping.container_record import CgroupRecord, ProcessIdentity
+    from minirun.core.keeping.settings import Settings
 
 _PURE_V2 = "/sys/fs/cgroup/cgroup.controllers"
 
@@ -171,6 +172,21 @@ def open_scope(cgroups_path: str, version: str, *, of_user: bool = False) -> Cgr
     if of_user:
         plain["rootless"] = True
     return systemd.from_record({**plain, "slice": slice_name, "scope": scope})
+
+
+def users_manager_makes_it(settings: Settings, *, bundle: bool) -> bool:
+    """Return True if the cgroup of a user's new container is to be a scope of the user's manager.
+
+    From a login a user can make no cgroup without that manager, and podman asks it. A `bundle` has
+    none there, as with runc; but it has one if the caller is in a unit of the manager's, since the
+    slices above that are systemd's own. A cgroup that another has given to the caller is used.
+    """
+    if settings.cgroup_version == "v1" or settings.rootless == "false":
+        return False
+    top = systemd.find_users_top()
+    if not (top and hierarchies.version_2()):
+        return False
+    return hierarchies.is_below("self", top) if delegated.may_make() else not bundle
 
 
 def from_record(record: CgroupRecord, init: ProcessIdentity | None = None) -> Cgroup:

@@ -24,7 +24,7 @@ from minirun.cgroups.base import (
     checked_path,
     version_1_mounts,
 )
-from minirun.cgroups.v2 import CgroupV2
+from minirun.cgroups.moved import BOOTED, MovedByManager
 from minirun.core import events
 from minirun.core.errors import ConfigError, StateError
 from minirun.core.keeping import state
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from minirun.cgroups.rules import DeviceRule
     from minirun.core.keeping.container_record import CgroupRecord, ProcessIdentity
 
-DELEGATE = "a delegated cgroup: systemd-run --user --scope -p Delegate=yes minirun …"
 _NEEDED = ("", "/cgroup.procs", "/cgroup.subtree_control")
 
 
@@ -53,6 +52,18 @@ def open_cgroup(path: str, *, named: bool) -> Cgroup:
     return Delegated(path, place) if place else NoCgroup(path, reason, named=named)
 
 
+def advice() -> str:
+    """Return what a user does who may make no cgroup."""
+    if os.path.isdir(BOOTED):
+        return "minirun --systemd-cgroup … asks your own systemd for one, from a login of yours"
+    return "root can give you a directory of cgroup2 by chown, and move your shell into it"
+
+
+def may_make() -> bool:
+    """Return True if the caller may make cgroups beside its own, or below it."""
+    return bool(_find_place("", named=False)[0])
+
+
 def from_record(record: CgroupRecord, init: ProcessIdentity | None) -> Cgroup:
     """See :func:`minirun.cgroups.from_record`."""
     if record["version"] == 0:
@@ -62,7 +73,7 @@ def from_record(record: CgroupRecord, init: ProcessIdentity | None) -> Cgroup:
 
 def _find_place(path: str, *, named: bool) -> tuple[str, str]:
     """Return the directory that `path` begins in; or "" and the reason."""
-    mount = _version_2()
+    mount = hierarchies.version_2()
     if not mount:
         return "", "no cgroup2 is mounted, and version 1 cannot be delegated"
     if named:
@@ -79,11 +90,6 @@ def _find_place(path: str, *, named: bool) -> tuple[str, str]:
     places = (beside, own) if beside.startswith(mount) else (own,)
     place = next((each for each in places if not _refused(each)), "")
     return (place, "") if place else ("", _refused(own))
-
-
-def _version_2() -> str:
-    """Return where cgroup2 is mounted; "" for nowhere."""
-    return next((each.path for each in hierarchies.mounted() if each.version == 2), "")
 
 
 def _refused(directory: str) -> str:
@@ -115,7 +121,7 @@ class WithoutDeviceRules:
         return [ruleset.ALL]
 
 
-class Delegated(WithoutDeviceRules, CgroupV2):
+class Delegated(WithoutDeviceRules, MovedByManager):
     """A cgroup2 that belongs to the caller: everything but device rules."""
 
     def set_resources(self, resources: dict[str, Any]) -> None:
@@ -129,7 +135,7 @@ class Delegated(WithoutDeviceRules, CgroupV2):
 
     def mounts_for_container(self) -> ContainerMounts:
         """Return the one mount; its hierarchy is the whole tree, not the caller's part of it."""
-        row = CgroupMount("cgroup2", "", "", self._dir.path, _version_2() or self._mount)
+        row = CgroupMount("cgroup2", "", "", self._dir.path, hierarchies.version_2() or self._mount)
         return ContainerMounts(False, (row,), ())
 
 
@@ -153,7 +159,7 @@ class NoCgroup(WithoutDeviceRules, Cgroup):
         """Make nothing. Raises ConfigError if config.json names the cgroup."""
         if self._named:
             where = f"config.json: linux.cgroupsPath: {self.path}"
-            raise ConfigError(f"{where}: cannot be made: {self.reason}", f"needs {DELEGATE}")
+            raise ConfigError(f"{where}: cannot be made: {self.reason}", advice())
         why = "so nothing is counted, limited or paused; the pid namespace holds them together"
         events.emit("note", "no cgroup", {"reason": self.reason}, why=why)
 
@@ -163,7 +169,7 @@ class NoCgroup(WithoutDeviceRules, Cgroup):
         if limits:
             where = f"config.json: linux.resources.{limits[0]}"
             text = f"there is no cgroup to limit it: {self.reason}"
-            raise ConfigError(f"{where}: {text}", f"needs {DELEGATE}")
+            raise ConfigError(f"{where}: {text}", advice())
         self.warn_of(resources, "there is no cgroup")
 
     def prepare_join(self) -> None:
@@ -204,7 +210,7 @@ class NoCgroup(WithoutDeviceRules, Cgroup):
     def set_frozen(self, frozen: bool) -> None:
         """Raise StateError."""
         text = f"a container without a cgroup cannot be paused: {self.reason}"
-        raise StateError(text, f"needs {DELEGATE}")
+        raise StateError(text, advice())
 
     def record(self) -> CgroupRecord:
         """Return the record of no cgroup, with the reason."""

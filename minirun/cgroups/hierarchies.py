@@ -49,6 +49,16 @@ def hierarchies_of(mounts: list[mountinfo.Mount]) -> list[Hierarchy]:
     return list(found.values())
 
 
+def version_2() -> str:
+    """Return where version 2's hierarchy is mounted; "" for nowhere."""
+    return next((each.path for each in mounted() if each.version == 2), "")
+
+
+def is_below(pid: int | str, path: str) -> bool:
+    """Return True if a process's cgroup of version 2 is `path`, or below it. Raises OSError."""
+    return f"{paths_of(pid).get('', '')}/".startswith(f"{path}/")
+
+
 def paths_of(pid: int | str) -> dict[str, str]:
     """Return a process's cgroup in each hierarchy: controllers ("" for version 2) → path.
 

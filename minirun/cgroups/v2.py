@@ -108,10 +108,13 @@ class CgroupV2(Cgroup):
         try:
             self._hand_down((controller,))
         except OSError as error:
+            advice = "a cgroup on the way has processes of its own: move them into a child"
+            if isinstance(error, PermissionError):
+                advice = f"root may: systemctl edit user@.service, Delegate={controller}"
             raise ConfigError(
                 f"{origin}: the {controller} controller cannot be handed down to {self.path}:"
                 f" {os.strerror(error.errno or 0)}: {error.filename}",
-                "a cgroup on the way has processes of its own: move them into a child",
+                advice,
             ) from None
         if controller in self._dir.read("cgroup.controllers").split():
             return

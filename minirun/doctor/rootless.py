@@ -11,8 +11,9 @@ import signal
 from collections.abc import Callable
 from typing import NoReturn
 
-from minirun.cgroups import delegated, hierarchies
-from minirun.core.keeping.settings import unprivileged
+from minirun import cgroups
+from minirun.cgroups import delegated, hierarchies, systemd
+from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.kernel import mounts, namespaces, process
 from minirun.doctor import networks
 from minirun.doctor.attempts import Ability, Lacking, Workplace, result_of
@@ -128,10 +129,19 @@ def cgroup(place: Workplace) -> str:
         if not any(h.version == 2 for h in hierarchies.mounted()):
             raise Lacking("no cgroup2 is mounted, and version 1 cannot be delegated")
         return "cgroup2 is mounted: root can delegate a part of it"
+    if cgroups.users_manager_makes_it(Settings(), bundle=False):
+        return _scopes(hierarchies.version_2() + systemd.users_top())
     found = delegated.open_cgroup("/minirun/doctor", named=False)
     if isinstance(found, delegated.NoCgroup):
         raise Lacking(f"{found.reason}: no limits, no pause")
     return found.directories()[0].removesuffix("/minirun/doctor")
+
+
+def _scopes(manager: str) -> str:
+    """Return what the scopes of a user's manager can do, whose cgroup is `manager`."""
+    with open(f"{manager}/cgroup.controllers", encoding="ascii") as file:
+        controllers = ", ".join(file.read().split())
+    return f"scopes of your systemd manager, with {controllers or 'no controllers'}"
 
 
 def devices(place: Workplace) -> str:
@@ -209,7 +219,7 @@ ABILITIES = (
         user_network,
         f"{userspace.HINT}; ls -l /dev/net/tun; without it a container has lo alone",
     ),
-    Ability("delegated cgroup", STAGE, False, cgroup, f"needs {delegated.DELEGATE}"),
+    Ability("delegated cgroup", STAGE, False, cgroup, delegated.advice()),
 )
 """What `doctor` tries on behalf of users; tells root what they will meet."""
 

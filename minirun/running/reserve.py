@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.cgroups import cgroup_of
+from minirun import cgroups
 from minirun.common import descriptors
 from minirun.core.config import Config
 from minirun.core.container import Container, log_detail
@@ -38,7 +38,7 @@ def reserve(settings: Settings, config: Config, record: ContainerRecord) -> Cont
     """
     log_detail(config)  # a wrong word is told before anything is made
     container = Container(settings, config, record)
-    cgroup_of(container).directories()  # a wrong path is refused before anything is made
+    cgroups.cgroup_of(container).directories()  # a wrong path is refused before anything is made
     if settings.root != f"{settings.store}/{places.CONTAINERS}":
         roots.remember(settings)
     if not _is_made_up(container.id) and renamed.find(settings.root, container.id):
@@ -68,11 +68,13 @@ def first_record(settings: Settings, container_id: str, config: Config) -> Conta
     Raises StateError for a wrong id, ConfigError, UsageError.
     """
     state.check_id(container_id)
-    groups_denied = False
+    groups_denied, by_systemd = False, settings.systemd_cgroup
     if unprivileged():
         without_root.check_home(settings.root)
         without_root.check_root(settings.root)
         groups_denied = without_root.check(config)
+        if not (by_systemd or config.cgroups_path):
+            by_systemd = cgroups.users_manager_makes_it(settings, bundle=not config.layers)
     return ContainerRecord(
         ociVersion=state.OCI_VERSION, id=container_id, status=state.CREATING,
         pid=0, bundle=config.bundle, rootfs=config.rootfs,
@@ -81,8 +83,8 @@ def first_record(settings: Settings, container_id: str, config: Config) -> Conta
         supervisor=state.identity(os.getpid()), complete=False,
         managed=False, auto_remove=False,
         cgroup_path=config.cgroups_path
-        or own_cgroup(settings.root, container_id, systemd=settings.systemd_cgroup),
-        systemd_cgroup=settings.systemd_cgroup,
+        or own_cgroup(settings.root, container_id, systemd=by_systemd),
+        systemd_cgroup=by_systemd,
         cgroup_version=settings.cgroup_version, unprivileged=unprivileged(),
         choices=config.choices.as_json(), groups_denied=groups_denied,
     )  # fmt: skip

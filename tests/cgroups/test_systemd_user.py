@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cgroups.conftest import require_mounted
-from cgroups.systemd_cell import SYSTEMD, SystemdCell
+from cgroups.systemd_cell import DBUS, SYSTEMD, SystemdCell
 from layers import layer_of
 from required import installed, skip
 
@@ -20,6 +20,7 @@ AS_TESTER = (
     " XDG_RUNTIME_DIR=/run/user/1234"
 )
 MANAGER = f"""
+{DBUS}
 echo tester:x:1234:1234::/run/tester:/bin/sh >> /etc/passwd
 echo tester:x:1234: >> /etc/group
 mknod -m 666 /dev/tty c 5 0
@@ -108,6 +109,33 @@ def test_a_users_container_is_a_scope_of_the_users_manager(
     assert "minirun container libpod-one" in cell.sh(units)
     assert cell.sh(f"{AS_TESTER} {MINIRUN} delete --force one") == ""  # podman's environment
     assert cell.sh(units) == cell.sh("find /sys/fs/cgroup -name 'libpod*'") == ""
+
+
+FROM_A_LOGIN = f"""
+cd /run/tester/b; grep ^0: /proc/self/cgroup
+{MINIRUN} --systemd-cgroup create -b . --pid-file pid one > said 2>&1 || {{ cat said; exit 1; }}
+{MINIRUN} exec one grep ^0: /proc/self/cgroup
+{MINIRUN} start one
+grep ^0: /proc/$(cat pid)/cgroup
+{MINIRUN} exec one grep ^0: /proc/self/cgroup
+mkdir /sys/fs/cgroup$(sed -n s/^0:://p /proc/$(cat pid)/cgroup)/in
+{MINIRUN} exec --cgroup in one grep ^0: /proc/self/cgroup
+{MINIRUN} pause one; {MINIRUN} state one | grep status; {MINIRUN} resume one
+"""
+
+
+def test_a_caller_in_another_part_of_the_tree(cell: SystemdCell) -> None:
+    """Such as a login: above it and the manager's units is root's cgroup, so systemd moves init."""
+    installed("dbus-daemon")
+    bundle(cell, "user.slice")
+    write(cell, "/run/tester/script", FROM_A_LOGIN)
+    done = cell("sh", "-c", f"{AS_TESTER} HOME=/run/tester sh -e /run/tester/script")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    own, created, outside, inside, below, status = done.stdout.splitlines()
+    assert own == "0::/visitors"
+    assert outside == "0::/system.slice/manager.service/user.slice/libpod-one.scope"
+    assert created == inside == "0::/" and below == "0::/in" and '"paused"' in status
+    assert cell.sh(f"{AS_TESTER} {MINIRUN} delete --force one") == ""
 
 
 def test_without_a_manager_of_the_users(cell: SystemdCell) -> None:

@@ -34,6 +34,8 @@ import select
 from minirun.cgroups import bpf, hierarchies
 from minirun.cgroups.base import REMOVE_SECONDS, Cgroup
 from minirun.cgroups.delegated import WithoutDeviceRules
+from minirun.cgroups.moved import BOOTED as BOOTED
+from minirun.cgroups.moved import MovedByManager, load_bus
 from minirun.cgroups.stopping import SIGKILL, freeze
 from minirun.cgroups.systemd import properties as systemd_properties
 from minirun.cgroups.v1 import CgroupV1
@@ -55,9 +57,6 @@ if TYPE_CHECKING:
     from minirun.cgroups.systemd.bus import Bus, Properties
     from minirun.core.keeping.container_record import CgroupRecord
 
-BOOTED = "/run/systemd/system"
-"""A directory that exists if systemd is the init: sd_booted(3)."""
-
 
 def check() -> None:
     """Raise MinirunError if the driver cannot be used on this host."""
@@ -66,11 +65,16 @@ def check() -> None:
             "--systemd-cgroup: systemd is not running on this host",
             "leave the flag out, and have the engine use its cgroupfs manager",
         )
+    load_bus("--systemd-cgroup")
+
+
+def find_users_top() -> str:
+    """Return the cgroup of the caller's own manager; "" if none answers."""
     try:
-        lazy.load("jeepney")  # minirun.cgroups.systemd.bus needs it
-    except ImportError:
-        text = "--systemd-cgroup: the Python package jeepney, which speaks D-Bus, is missing"
-        raise MinirunError(text, "make setup, or pip install jeepney") from None
+        check()
+        return users_top()
+    except MinirunError:
+        return ""
 
 
 def expand(slice_name: str) -> str:
@@ -113,7 +117,7 @@ def locate(cgroups_path: str, *, of_user: bool = False) -> tuple[str, str, str]:
     check()
     slice_name, scope = parse(cgroups_path)
     slice_name = slice_name or ("user.slice" if of_user else "system.slice")
-    top = _users_top() if of_user else _top()
+    top = users_top() if of_user else _top()
     return f"{top}{expand(slice_name)}/{scope}", slice_name, scope
 
 
@@ -136,7 +140,7 @@ def _top() -> str:
     return path.removesuffix("/init.scope").rstrip("/")
 
 
-def _users_top() -> str:
+def users_top() -> str:
     """Return the cgroup below which the user's manager has its units. Raises MinirunError."""
     connection = bus.of_user()
     try:
@@ -311,7 +315,7 @@ class ScopeV2(_Scope, CgroupV2):
         return -1
 
 
-class UserScope(WithoutDeviceRules, _Scope, CgroupV2):
+class UserScope(WithoutDeviceRules, _Scope, MovedByManager):
     """A scope of a user's manager. It belongs to the user, as any delegated cgroup does."""
 
     def _connected(self) -> Bus:

@@ -1,4 +1,4 @@
-"""A connection to systemd, and the four things that a cgroup driver asks of it, over D-Bus.
+"""A connection to systemd, and the five things that a cgroup driver asks of it, over D-Bus.
 
 D-Bus specification, "Message Protocol"; org.freedesktop.systemd1(5), interface Manager. As runc
 does, the bus comes first, and if there is none, systemd's own socket, which is for its owner alone
@@ -131,6 +131,13 @@ class Bus:
         """
         self._manager("SetUnitProperties", "sba(sv)", (scope, True, properties))
         self._call(_PEER, "Ping")
+
+    def attach_caller(self, unit: str, below: str) -> None:
+        """Have the process that has made this connection moved into a unit, or `below` it: /x/y.
+
+        The unit must have Delegate=yes. Raises MinirunError.
+        """
+        self._manager("AttachProcessesToUnit", "ssau", (unit, below, [0]))
 
     def stop(self, scope: str) -> None:
         """Stop a unit and wait for its end; one that is gone is fine. Raises MinirunError."""
