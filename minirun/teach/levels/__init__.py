@@ -4,7 +4,7 @@ The programs are in tutorials/levels/. `minirun level start N` writes one with i
 left out, and `minirun level check N` starts the learner's own, in any language, and looks.
 
     programs   where the programs are, and what a skeleton of one is
-    sandbox    namespaces and limits in which a program is tried, and that end with it
+    sandbox    the container in which a program is tried: a mistake does not leave it
     tried      a learner's program: how it is called, what became of it
     checks     what must hold, level by level
     facts      what the kernel says in a sandbox
