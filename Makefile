@@ -186,9 +186,11 @@ assignment: setup
 pictures: tested
 	$(MINIRUN) replay figure-1 --figure 1 --svg tutorials/pictures/figure-1.svg
 	$(MINIRUN) replay gpus-0-1 --figure 2 --svg tutorials/pictures/figure-2.svg
-	$(MINIRUN) replay gpus-0-1 --figure 3 --svg tutorials/pictures/figure-3.svg
-	for stage in 1 2 3 4 5 7; do $(MINIRUN) replay gpus-0-1 --figure 3 --upto $$stage \
-		--svg tutorials/pictures/figure-3-upto-$$stage.svg; done
+	$(MINIRUN) --lang en replay gpus-0-1 --figure 3 --svg tutorials/pictures/figure-3.svg
+	$(MINIRUN) --lang ko replay gpus-0-1 --figure 3 --svg tutorials/pictures/figure-3.ko.svg
+	for stage in 1 2 3 4 5 7; do for in in en ko; do \
+		$(MINIRUN) --lang $$in replay gpus-0-1 --figure 3 --upto $$stage \
+		--svg tutorials/pictures/figure-3-upto-$$stage$$([ $$in = en ] || echo .$$in).svg; done; done
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis minirun.egg-info build dist .v2

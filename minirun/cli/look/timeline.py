@@ -141,12 +141,12 @@ def _show(
     `pause` is called before each event, with the nanoseconds since the one before.
     Raises OSError.
     """
+    spoken = language.choose(flags.lang or settings.lang) if flags.html or flags.svg else ""
     if flags.html:
-        spoken = language.choose(flags.lang or settings.lang)
         _export(flags.html, html.render(recordings, language=spoken))
     if flags.svg:
         name = f"figure_{flags.figure or 3}"
-        more = (int(flags.upto),) if flags.upto else ()
+        more = (int(flags.upto or 0), spoken) if name == "figure_3" else ()
         _export(flags.svg, part(f"minirun.show.figures.{name}", "document")(recordings, *more))
     if flags.trace:
         _export(flags.trace, json.dumps(chrome_trace.document(recordings)) + "\n")

@@ -10,12 +10,13 @@ prints it.
 import html
 from collections.abc import Callable, Iterator
 
+from minirun.knowledge.texts import Phrases
 from minirun.show.figures import labels
 from minirun.show.figures.axis import Axis, began
 from minirun.show.log.event import Event
 from minirun.show.log.order import OPENED
 from minirun.show.log.recording import FifoMessage, Recording, Stage, unheld
-from minirun.show.text.event_row import clean, duration, is_named, weight
+from minirun.show.text.event_row import clean, display_width, duration, is_named, weight
 
 ACTORS = ("runtime", "init", "hook", "cli")
 """The order of the lanes, from top to bottom; only those that acted are drawn."""
@@ -27,10 +28,12 @@ _LANE, _BAND, _HEAD = 58, 24, 22
 _ROWS, _ROW = 3, 15
 _GUTTER = _ROWS * _ROW
 """Room below the first lane for the names of messages, in rows."""
-_LETTER, _CAPITAL = 6.3, 7.6
-"""How wide letters of the names of stages, and of messages, may be."""
-_DIGIT = 19
-"""Room for the number of a stage, in its circle."""
+_NARROW, _BROAD, _LETTER, _CAPITAL = 4.6, 11.5, 7.1, 7.6
+"""How wide letters of the names of stages may be, and those of messages."""
+_DIGIT, _BESIDE = 19, 21
+"""Room for the number of a stage, in its circle; where its name begins."""
+_AHEAD = 48
+"""So far before its band a number may stand, if its name has no room behind."""
 _BOLD = 'font-weight="700"'
 _FAINT = ".18"
 """How faint what comes later is."""
@@ -60,14 +63,14 @@ _STANDALONE = (
 """Where no page around it gives a colour: as the HTML page has them."""
 
 
-def document(recordings: list[Recording], upto: int = 0) -> str:
+def document(recordings: list[Recording], upto: int = 0, language: str = "en") -> str:
     """Return the pictures of `recordings`, on one axis, as one SVG file: light and dark.
 
-    `upto`: what comes after this stage is faint; 0 for none.
+    `upto`: what comes after this stage is faint; 0 for none. `language`: of the stages' names.
     """
     recordings = unheld(recordings)
     axis = Axis(recordings)
-    pictures = [_Picture(recording, axis, upto) for recording in recordings]
+    pictures = [_Picture(recording, axis, upto, Phrases(language)) for recording in recordings]
     parts, top = [], 0
     for picture in pictures:
         name = "" if len(pictures) == 1 else words(0, 11, clean(picture.recording.id)[:9], _BOLD)
@@ -119,8 +122,11 @@ def took(recording: Recording, stage: Stage, say: Callable[..., str] = str.forma
 class _Picture:
     """The pieces of one picture."""
 
-    def __init__(self, recording: Recording, axis: Axis, upto: int = 0) -> None:
+    def __init__(
+        self, recording: Recording, axis: Axis, upto: int = 0, say: Phrases | None = None
+    ) -> None:
         self.recording = recording
+        self.say = say or Phrases()
         self.axis = axis
         ends = [s.end or recording.end for s in recording.stages if s.number == upto]
         self.known = max(ends, default=recording.end)
@@ -131,6 +137,7 @@ class _Picture:
             actor: _TOP + index * _LANE + _HEAD + (gutter if index else 0)
             for index, actor in enumerate(self.lanes)
         }
+        self.heads = list(self._heads())
         self.height = _TOP + len(self.lanes) * _LANE + (gutter if len(self.lanes) > 1 else 0)
 
     def x(self, t: int) -> float:
@@ -170,16 +177,9 @@ class _Picture:
             )
 
     def _bands(self) -> Iterator[str]:
-        stages = self.recording.stages
-        heads: dict[str, float] = {}
-        for stage in sorted(stages, key=lambda stage: stage.begin):
+        for stage, head, name in self.heads:
             top = self.tops[stage.actor]
             x, end = self.x(stage.begin), self.x(stage.end or self.recording.end)
-            later = [s.begin for s in stages if s.actor == stage.actor and s.begin > stage.begin]
-            head = max(x, heads.get(stage.actor, x))
-            heads[stage.actor] = head + _DIGIT
-            room = (self.x(min(later)) if later else WIDTH) - head - 26
-            name = f"{clean(stage.name)} · {took(self.recording, stage)}"
             shapes = (
                 f'<rect x="{x}" y="{top}" width="{max(2, round(end - x, 1))}" height="{_BAND}" '
                 'rx="3" fill-opacity=".1" stroke="currentColor" stroke-opacity=".5"/>'
@@ -188,7 +188,36 @@ class _Picture:
             shapes += words(
                 head + 8, top - 7, str(stage.number), 'text-anchor="middle" font-size="11"'
             )
-            yield self._in_time(stage.begin, shapes + words(head + 21, top - 7, _cut(name, room)))
+            yield self._in_time(stage.begin, shapes + words(head + _BESIDE, top - 7, name))
+
+    def _heads(self) -> Iterator[tuple[Stage, float, str]]:
+        """Yield each stage, where its number stands, and its name.
+
+        If the name has no room up to the next band, the number stands before its own, but behind
+        those of earlier stages; the name is cut if that does not help.
+        """
+        stages = sorted(self.recording.stages, key=lambda stage: stage.begin)
+        heads: dict[str, float] = {}
+        found = []
+        for stage in stages:
+            x = self.x(stage.begin)
+            head = max(x, heads.get(stage.actor, x))
+            heads[stage.actor] = head + _DIGIT
+            name = self.say.known.get(stage.name, stage.name)
+            found.append((stage, head, f"{clean(name)} · {took(self.recording, stage, self.say)}"))
+        limits: dict[str, float] = {}
+        behind = float(WIDTH)
+        for at, (stage, head, name) in reversed([*enumerate(found)]):
+            limit, wide = limits.get(stage.actor, WIDTH + 10), _BESIDE + _wide(name)
+            ends = [h + _BESIDE + _wide(n) for s, h, n in found[:at] if s.actor == stage.actor]
+            least = max([self.x(stage.begin) - _AHEAD, _LEFT - 10, *ends])
+            moved = min(head, limit - wide, behind - 1)
+            if moved < head:  # not onto the head of an arrow
+                tips = [self.x(m.t) for m in self.recording.arrows if m.receiver == stage.actor]
+                moved = min([moved, *(x - 20 for x in tips if abs(moved + 8 - x) < 12)])
+            head = max(moved, min(head, least))
+            limits[stage.actor], behind = self.x(stage.begin) - 5, head
+            yield stage, head, _cut(name, limit - head - _BESIDE)
 
     def _marks(self) -> Iterator[str]:
         """All bars of a lane in one path; what failed, executed or noted has a shape of its own."""
@@ -250,12 +279,20 @@ class _Picture:
             said = words(x, self._baseline(label), clean(known[at].name), side + 'font-size="11"')
             yield self._in_time(known[at].t, said)
 
+    def _is_named(self, x: float, top: float) -> bool:
+        """Return True if the name of a stage is at a place above the band at `top`."""
+        return any(
+            self.tops[stage.actor] == top and head <= x <= head + _BESIDE + _wide(name)
+            for stage, head, name in self.heads
+        )
+
     def _baseline(self, label: labels.Label) -> float:
         below = 12 if label.lane else 20  # the heads of arrows
         return list(self.tops.values())[label.lane] + _BAND + below + label.row * _ROW
 
     def _arrow(self, message: FifoMessage, x: float, holes: list[float]) -> str:
-        """An arrow; pale if it crosses the line of names above the lower lane's band.
+        """An arrow; pale where it crosses the line of names above the lower lane's band, and
+        interrupted if a name is there.
 
         `holes`: the baselines of names of other arrows, where it is interrupted.
         """
@@ -266,10 +303,11 @@ class _Picture:
         tops = [upper, *(at + 4 for at in holes)]
         ends = [*(at - 11 for at in holes), lower - _HEAD]
         shaft = "".join(f"M{x} {a}V{b}" for a, b in zip(tops, ends, strict=True) if b > a)
+        line = f"M{x} {lower - _HEAD}V{lower}"
+        pale = f'<path d="{line}" stroke="currentColor" stroke-opacity=".4"/>'
         return (
             f"<g {_WEIGHTS[weight(message.name)]}>"
-            f'<path d="{shaft}" stroke="currentColor"/>'
-            f'<path d="M{x} {lower - _HEAD}V{lower}" stroke="currentColor" stroke-opacity=".4"/>'
+            f'<path d="{shaft}" stroke="currentColor"/>{"" if self._is_named(x, lower) else pale}'
             f'<path d="M{x} {tip}l-3.5 {back}h7z"/></g>'
         )
 
@@ -279,8 +317,19 @@ def words(x: float, y: float, said: str, more: str = "") -> str:
     return f'<text x="{round(x, 1)}" y="{y}" {more}>{html.escape(said)}</text>'
 
 
+def _wide(said: str) -> float:
+    """Return how wide a name may be."""
+    return sum(
+        _NARROW if letter in "fijlrt .,:;·'()-" else
+        _BROAD if letter in "mwMW…" or display_width(letter) > 1 else _LETTER
+        for letter in said
+    )  # fmt: skip
+
+
 def _cut(said: str, room: float) -> str:
-    letters = int(room / _LETTER)
-    if len(said) <= letters:
+    """Return a name, or so much of it as there is room for."""
+    if _wide(said) <= room + 0.1:
         return said
-    return said[: letters - 1] + "…" if letters > 1 else ""
+    while said and _wide(said) + _LETTER > room:
+        said = said[:-1]
+    return f"{said}…" if said else ""

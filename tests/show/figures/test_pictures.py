@@ -8,14 +8,20 @@ import pytest
 
 from conftest import Program
 from minirun import recordings
+from minirun.knowledge.texts import room as texts_of_stages
 from minirun.show.log.recording import read
 from show.browser import Browser
 
 ROOT = Path(__file__).parents[3]
-PICTURES = {"figure-1": "figure-1", "figure-2": "gpus-0-1", "figure-3": "gpus-0-1"}
+KEPT = ROOT / "tutorials/pictures"
+PICTURES = {
+    "figure-1": "figure-1", "figure-2": "gpus-0-1", "figure-3": "gpus-0-1",
+    "figure-3.ko": "gpus-0-1",
+}  # fmt: skip
 UPTO = (1, 2, 3, 4, 5, 7)
 """The stages up to which Figure 3 is drawn: a lesson has it as far as the reader knows it."""
-GROWING = [f"figure-3-upto-{stage}" for stage in UPTO]
+GROWING = [f"figure-3-upto-{stage}{ending}" for stage in UPTO for ending in ("", ".ko")]
+FIGURE_3 = ["figure-3", "figure-3.ko", *GROWING]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -32,7 +38,7 @@ def test_each_picture_has_its_recording() -> None:
         r"replay (\S+) --figure (\d) --svg tutorials/pictures/(\S+)\.svg", _makefile()
     )
     assert {name: recording for recording, _, name in made} == PICTURES
-    assert all(name == f"figure-{number}" for _, number, name in made)
+    assert all(name.removesuffix(".ko") == f"figure-{number}" for _, number, name in made)
 
 
 def _makefile() -> str:
@@ -42,21 +48,64 @@ def _makefile() -> str:
 @pytest.mark.parametrize("name", PICTURES)
 def test_it_is_what_make_pictures_draws(minirun: Program, name: str) -> None:
     kept = (ROOT / f"tutorials/pictures/{name}.svg").read_text()
-    assert kept == drawn(minirun, PICTURES[name], name[-1]), "make pictures"
+    figure, _, language = name.partition(".")
+    spoken = ("--lang", language or "en")
+    assert kept == drawn(minirun, PICTURES[name], figure[-1], *spoken), "make pictures"
 
 
+@pytest.mark.parametrize("language", ["en", "ko"])
 @pytest.mark.parametrize("stage", UPTO)
-def test_it_grows_stage_by_stage(minirun: Program, stage: int) -> None:
+def test_it_grows_stage_by_stage(minirun: Program, stage: int, language: str) -> None:
     """What is known is drawn as in the whole picture; each later stage is there, and faint."""
-    kept = (ROOT / f"tutorials/pictures/figure-3-upto-{stage}.svg").read_text()
-    assert kept == drawn(minirun, "gpus-0-1", "3", "--upto", str(stage)), "make pictures"
+    ending, spoken = "" if language == "en" else f".{language}", ("--lang", language)
+    kept = (ROOT / f"tutorials/pictures/figure-3-upto-{stage}{ending}.svg").read_text()
+    assert kept == drawn(minirun, "gpus-0-1", "3", "--upto", str(stage), *spoken), "make pictures"
     assert str(stage) in re.findall(r"for stage in ([\d ]+);", _makefile())[0].split()
     tree = ElementTree.fromstring(kept)
     faint = [each for each in tree.iter(f"{SVG}g") if each.get("opacity") == ".18"]
     later = {each.text for group in faint for each in group.iter(f"{SVG}text")}
     numbers = {str(number) for number in range(1, 8)}
     assert later & numbers == {str(number) for number in range(stage + 1, 8)}
-    assert {*words(kept)} == {*words(drawn(minirun, "gpus-0-1"))}
+    assert {*words(kept)} == {*words(drawn(minirun, "gpus-0-1", "3", *spoken))}
+
+
+TEXTS = """[...document.querySelectorAll('text')].map(one => {
+    const r = one.getBBox(); return [one.textContent, r.x, r.y, r.x + r.width, r.y + r.height] })"""
+
+
+@pytest.mark.parametrize("name", FIGURE_3)
+def test_no_stages_name_is_cut(name: str) -> None:
+    said = words((ROOT / f"tutorials/pictures/{name}.svg").read_text())
+    language = "ko" if name.endswith(".ko") else "en"
+    for topic in texts_of_stages("stages", language).values():
+        assert any(text.startswith(f"{topic.title} · ") for text in said), topic.title
+    assert not [text for text in said if "…" in text and not text.startswith("… ")]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in KEPT.iterdir()))
+def test_no_text_leaves_the_picture(browser: Browser, name: str) -> None:
+    """As a browser draws it: within the sheet, and on no other text."""
+    browser.open(ROOT / f"tutorials/pictures/{name}.svg")
+    sheet = browser.run("(b => [b.x, b.y, b.x + b.width, b.y + b.height])"
+                        "(document.documentElement.viewBox.baseVal)")  # fmt: skip
+    texts = browser.run(TEXTS)
+    assert len(texts) > 10
+    for text, left, top, right, bottom in texts:
+        inside = left >= sheet[0] and right <= sheet[2] and top >= sheet[1] and bottom <= sheet[3]
+        assert inside, text
+    for at, (text, left, top, right, bottom) in enumerate(texts):
+        for other, left2, top2, right2, bottom2 in texts[at + 1 :]:
+            beside = left >= right2 or left2 >= right or top >= bottom2 - 3 or top2 >= bottom - 3
+            assert beside, (text, other)
+
+
+def test_korean_pages_have_korean_pictures() -> None:
+    count = 0
+    for page in (ROOT / "tutorials").rglob("*.ko.md"):
+        found = re.findall(r"pictures/(figure-3[^)]*)", page.read_text())
+        assert all(name.endswith(".ko.svg") for name in found), page
+        count += len(found)
+    assert count > 15
 
 
 def words(picture: str) -> list[str]:
