@@ -99,9 +99,7 @@ def test_every_hint_is_for_a_real_errno_and_reads_well(call: str, name: str) -> 
     text = errors.HINTS[(call, name)]
     assert re.fullmatch(r"[^\n]{10,}[^.\n]", text)
     is_said = os.geteuid() or not text.startswith("run as root")
-    said = (
-        text if is_said else "root is refused too: the file is immutable (lsattr), or a capability"
-    )
+    said = text if is_said else "root is refused too: the file is immutable (lsattr)"
     assert _hint(call, getattr(errno, name)).startswith(said)
 
 

@@ -7,6 +7,7 @@ The program runs as root on the learner's machine, and makes mistakes. What keep
     mount_guard    a file system of which there is one on a machine is not mounted
     sysctls        a setting of /proc/sys that there is once is not written
     inside         process 1 of the sandbox: it tries the program
+    cgroups        its cgroups, with limits, in every tree
     witness        the host before and after
 
     minirun level check       keeper: process 1 of a pid namespace   sandbox
@@ -17,14 +18,11 @@ The program runs as root on the learner's machine, and makes mistakes. What keep
       │ ◀── what was found ───── │ ◀── what was found ───────────────── │
       │ kills the keeper, and with it all; removes the cgroups
 
-Every tree of cgroups that the host has mounted gets a cgroup of the sandbox, since a tree without
-one could be mounted, and changed, as a whole. The limits are on a parent that the sandbox does not
-see. What the man pages say: pid_namespaces(7), cgroup_namespaces(7), mount_namespaces(7).
+What the man pages say: pid_namespaces(7), cgroup_namespaces(7), mount_namespaces(7).
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import select
@@ -37,25 +35,16 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO
 
-from minirun.cgroups import hierarchies
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mounts, namespaces, process
-from minirun.teach.levels.sandbox import hostfiles, mount_guard, settings, sysctls, witness
+from minirun.teach.levels.sandbox import cgroups, hostfiles, mount_guard, settings, witness
+from minirun.teach.levels.sandbox.cgroups import SandboxCgroups
 
 BASE = Path("/run/minirun-levels")
 """An empty directory. Each sandbox mounts its tmpfs there, in a mount namespace of its own."""
-_MEMORY, _PROCESSES = 1 << 30, 256
-"""The most that everything in a sandbox may use: bytes, files of its tmpfs included; processes."""
 _FILES = 256 << 20
 """The most that may be written to copies of the host's files, in bytes."""
-_NAME = "minirun-level-"
-"""What the names of the sandboxes' cgroups begin with."""
-_LIMITED = "limited"
-"""The cgroup that has the limits: the keeper is not in it, and the sandbox sees one below it."""
-_CONTROLLERS = ("memory", "pids", "cpu")
-_KILLED = 128 + signal.SIGKILL
 _LONGEST_ANSWER = 1 << 16
-_ENDING_SECONDS = 10.0
 _PACKAGES = {"ip": "iproute2"}
 """Program that a check calls → Debian's package, if it has another name."""
 
@@ -95,8 +84,7 @@ def run(job: Job, seconds: float) -> CheckAnswer:
     """
     before = witness.look()
     with ExitStack() as undone:
-        name = f"{_NAME}{os.getpid()}"
-        cgroups = _make_cgroups(name, undone)
+        own = cgroups.make(undone)
         read_fd, write_fd = os.pipe()
         undone.callback(os.close, read_fd)
         go_read, go_write = os.pipe()
@@ -106,13 +94,12 @@ def run(job: Job, seconds: float) -> CheckAnswer:
             process.prctl(process.PR_SET_PDEATHSIG, signal.SIGKILL)
             os.close(go_write)
             if os.read(go_read, 1):  # else the caller has died, and nothing will kill this process
-                _keep(job, f"/{name}/{_LIMITED}/inside", write_fd)
+                _keep(job, own, write_fd)
             os._exit(1)
         undone.callback(_kill, pid, pidfd)
         os.close(write_fd)
         os.close(go_read)
-        for cgroup in cgroups:
-            (cgroup / "cgroup.procs").write_text(str(pid))
+        own.enter_keeper(pid)
         os.write(go_write, b"\n")
         raw = _read_all(read_fd, seconds)
     if not raw:
@@ -146,11 +133,11 @@ def _read_all(fd: int, seconds: float) -> bytes:
         answer += chunk
 
 
-def _keep(job: Job, cgroup: str, write_fd: int) -> NoReturn:
+def _keep(job: Job, own: SandboxCgroups, write_fd: int) -> NoReturn:
     """Be the keeper: build the sandbox, wait for it, write what came of it."""
     answer: dict[str, Any]
     try:
-        answer = _tried(job, cgroup)
+        answer = _tried(job, own)
     except MinirunError as error:
         answer = {"crash": str(error), "hint": error.hint}
     except BaseException as error:
@@ -161,11 +148,8 @@ def _keep(job: Job, cgroup: str, write_fd: int) -> NoReturn:
     os._exit(0)
 
 
-def _tried(job: Job, cgroup: str) -> dict[str, Any]:
-    """Run the sandbox; return the CheckAnswer as a document. Raises MinirunError, OSError.
-
-    `cgroup` is the container's path in each tree of cgroups.
-    """
+def _tried(job: Job, own: SandboxCgroups) -> dict[str, Any]:
+    """Run the sandbox; return the CheckAnswer as a document. Raises MinirunError, OSError."""
     mounts.mount(None, "/", None, mounts.MS_REC | mounts.MS_PRIVATE)
     mounts.mount("proc", "/proc", "proc", mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC)
     BASE.mkdir(exist_ok=True)
@@ -179,21 +163,29 @@ def _tried(job: Job, cgroup: str) -> dict[str, Any]:
     guard = mount_guard.MountGuard(listener)
     paths = [path for path in sys.path if path]
     search = os.environ.get("PATH", os.defpath)
-    command = settings.Inside(sys.executable, paths, search, cgroup)
+    command = settings.Inside(sys.executable, paths, search, own.path)
     config = settings.config(copy, command, job.majors, listener)
     (BASE / "config.json").write_text(json.dumps(config))
-    finding = _run_container(job, guard, paths)
+    finding = _run_container(job, guard, paths, own)
     return {"finding": finding, "changed": next(copy.changes(), ""), "refused": guard.refused}
 
 
-def _run_container(job: Job, guard: mount_guard.MountGuard, paths: list[str]) -> dict[str, str]:
+def _run_container(
+    job: Job, guard: mount_guard.MountGuard, paths: list[str], own: SandboxCgroups
+) -> dict[str, str]:
     """Run `minirun run` to its end; return the finding. Raises MinirunError, OSError."""
     words = ["-m", "minirun", "--root", str(BASE / "state"), "run", "--bundle", str(BASE), "level"]
     env = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": os.pathsep.join(paths),
            "MINIRUN_STORE": str(BASE / "store"), "MINIRUN_LOG": "off"}  # fmt: skip
     with _memory_file(json.dumps(job)) as given, _memory_file() as out, _memory_file() as err:
         started = subprocess.Popen(
-            [sys.executable, *words], env=env, cwd="/", stdin=given, stdout=out, stderr=err
+            [sys.executable, *words],
+            env=env,
+            cwd="/",
+            stdin=given,
+            stdout=out,
+            stderr=err,
+            preexec_fn=own.enter_unseen,
         )
         pidfd = os.pidfd_open(started.pid)
         guard.serve(pidfd)
@@ -202,8 +194,8 @@ def _run_container(job: Job, guard: mount_guard.MountGuard, paths: list[str]) ->
         out.seek(0)
         err.seek(0)
         text, said = out.read(_LONGEST_ANSWER), err.read(_LONGEST_ANSWER).strip()
-    if status == _KILLED:
-        return {"key": "memory-used-up", "detail": f"{_MEMORY >> 20} MiB", "held": "0"}
+    if status in (128 + signal.SIGKILL, -signal.SIGKILL):
+        return {"key": "memory-used-up", "detail": f"{cgroups.MEMORY >> 20} MiB", "held": "0"}
     if status or not text:
         last = said.splitlines()[-1].removeprefix("minirun: ") if said else f"status {status}"
         raise MinirunError(f"the sandbox ended before the check did: {last}")
@@ -235,113 +227,3 @@ def _finding(text: str) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise MinirunError("the sandbox's answer is no finding", "run it once more")
     return found
-
-
-def _make_cgroups(name: str, undone: ExitStack) -> list[Path]:
-    """Make the sandbox's cgroup in each tree, with its limits; `undone` removes it.
-
-    Return the cgroups for the keeper. Each is locked while its sandbox lives: one without a lock
-    was left by a check that was killed. Raises OSError.
-    """
-    made = []
-    for tree in _trees(undone):
-        top = Path(tree.path)
-        for other in top.glob(f"{_NAME}*"):
-            _remove_if_left(other)
-        cgroup = top / name
-        fd = _make_locked(cgroup)
-        undone.callback(os.close, fd)
-        undone.callback(_remove, cgroup)
-        keeper, limited = cgroup / "keeper", cgroup / _LIMITED
-        if tree.version == 2:
-            sysctls.protect(cgroup)
-            for each in (top, cgroup):
-                _hand_down(each)
-        for each in (cgroup, keeper, limited):
-            each.mkdir(exist_ok=True)
-            for file in ("cpuset.cpus", "cpuset.mems"):  # empty in a new cgroup of version 1
-                if "cpuset" in tree.names:
-                    (each / file).write_text((top / file).read_text())
-        for file, most in (
-            ("memory.limit_in_bytes", _MEMORY), ("memory.max", _MEMORY), ("pids.max", _PROCESSES)
-        ):  # fmt: skip
-            if (limited / file).exists():
-                (limited / file).write_text(str(most))
-        # What minirun sees no tree of, it makes no cgroup in: then all are in this one.
-        made.append(limited if tree.path.startswith("/proc/") else keeper)
-    return made
-
-
-def _trees(undone: ExitStack) -> list[hierarchies.Hierarchy]:
-    """Return all trees of cgroups that the kernel has, version 2's among them. Raises OSError.
-
-    One that is not mounted in this mount namespace is mounted out of sight: a learner's program
-    could mount it, too.
-    """
-    trees = hierarchies.mounted()
-    known = {tree.names for tree in trees}
-    for controllers in {"", *hierarchies.paths_of("self")}:
-        names = tuple(controllers.split(",")) if controllers else ()
-        if names not in known:
-            named = {"none": "", "name": names[0][5:]} if controllers.startswith("name=") else {}
-            options = named or dict.fromkeys(names, "")
-            fd = mounts.new_filesystem("cgroup" if names else "cgroup2", options)
-            undone.callback(os.close, fd)
-            path = f"/proc/{os.getpid()}/fd/{fd}"
-            trees.append(hierarchies.Hierarchy(path, 1 if names else 2, names))
-    return trees
-
-
-def _hand_down(cgroup: Path) -> None:
-    """Let the cgroups below one of version 2 have the controllers, as far as they exist."""
-    there = (cgroup / "cgroup.controllers").read_text().split()
-    names = [f"+{name}" for name in _CONTROLLERS if name in there]
-    with suppress(OSError):  # EBUSY below a container's root: a check that needs one says so
-        (cgroup / "cgroup.subtree_control").write_text(" ".join(names))
-
-
-def _make_locked(cgroup: Path) -> int:
-    """Make a cgroup and lock it; return the descriptor that has the lock. Raises OSError.
-
-    Until it is locked another check may take it for one that was left, and remove it: once more.
-    """
-    while True:
-        cgroup.mkdir(exist_ok=True)
-        with suppress(FileNotFoundError):
-            fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(fd), os.stat(cgroup)):
-                    return fd
-            os.close(fd)
-
-
-def _remove_if_left(cgroup: Path) -> None:
-    """Remove the cgroup of a sandbox whose check was killed. Raises OSError."""
-    try:
-        fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _remove(cgroup)
-    except BlockingIOError:
-        pass  # its sandbox lives
-    finally:
-        os.close(fd)
-
-
-def _remove(cgroup: Path) -> None:
-    """Remove a cgroup with all below it, whose processes have been killed."""
-    end = time.monotonic() + _ENDING_SECONDS
-    for folder, _, _ in os.walk(cgroup, topdown=False):
-        while True:
-            try:
-                os.rmdir(folder)
-                break
-            except FileNotFoundError:
-                break
-            except OSError:  # EBUSY: a killed process has not gone yet
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.01)
