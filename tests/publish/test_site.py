@@ -21,6 +21,7 @@ from tutorials.publish.notebooks import LANGUAGES, ROOT, TUTORIALS, lessons
 pytest.importorskip("myst_parser")
 from tutorials.publish.site import build
 
+pytestmark = pytest.mark.timeout(600)
 NAME = "07-devices"
 
 

@@ -128,7 +128,8 @@ def shape(part: Part) -> object:
     if part.kind == "text":
         headings = re.findall(r"^#+ ", part.body, re.MULTILINE)
         boxes = len(re.findall(r"^> \*\*", part.body, re.MULTILINE))
-        return headings, boxes, re.findall(r"!\[[^\]]*\]\(([^)]+)\)", part.body)
+        pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", part.body)
+        return headings, boxes, [name.replace(".ko.svg", ".svg") for name in pictures]
     return part
 
 
