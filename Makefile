@@ -15,13 +15,14 @@
 # make pictures   draw anew, from these, the pictures of the README and the tutorials
 # make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="noble" (Ubuntu), PYTEST="…"
 # make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, PYTEST="…" as for test
+# make journeys  what the pages promise, typed on fresh machines; SURROUNDINGS="user", JOURNEYS="lab"
 # make conformance  what OCI's validation programs say of minirun, or of RUNTIME=runc
 # make bats    runc's own tests against minirun and runc, side by side; FILES="exec tty" for some
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help setup packages tested launcher images demo lab test check bench matrix test-v2 recordings \
+.PHONY: help setup packages tested launcher images demo lab test check bench matrix test-v2 journeys recordings \
 	notebooks quotes site slides assignment pictures reference man conformance bats clean
 
 # the interpreter, and what makes images; what minirun can do without, for names of processes and
@@ -139,6 +140,9 @@ test-v2: setup
 	@.ci/packages qemu-system-x86 openssh-client
 	@$(PYTHON) tests/v2/run.py --suite $(SUITE) --pytest '$(PYTEST)'
 
+journeys: tested
+	@$(PYTHON) tests/journeys/run.py --surroundings '$(SURROUNDINGS)' --journeys '$(JOURNEYS)'
+
 conformance: setup
 	@.ci/packages $(GO_PACKAGES)
 	@nice $(PYTHON) tests/conformance/run.py --runtime $(RUNTIME)
@@ -151,6 +155,7 @@ bats: setup
 # The reference pages that are counted or collected, and not written by hand.
 reference:
 	$(PUBLISH).reference
+	$(PYTHON) tests/journeys/page.py
 
 man: setup
 	@$(PUBLISH).man
@@ -193,5 +198,5 @@ pictures: tested
 		--svg tutorials/pictures/figure-3-upto-$$stage$$([ $$in = en ] || echo .$$in).svg; done; done
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis minirun.egg-info build dist .v2
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis minirun.egg-info build dist .v2 .journeys
 	find minirun tests tutorials notebooks rootfs-tools -name __pycache__ -prune -exec rm -rf {} +

@@ -76,5 +76,14 @@ def _write(path: str, data: bytes, mode: int) -> None:
     os.replace(temporary, path)
 
 
+def main(path: str) -> None:
+    """Install it, or say in one line why not."""
+    try:
+        install(path)
+    except OSError as error:
+        hint = "make setup is for the owner of this folder"
+        sys.exit(f"minirun: {path} cannot be written: {error.strerror} ({hint})")
+
+
 if __name__ == "__main__":
-    install(sys.argv[1])
+    main(sys.argv[1])

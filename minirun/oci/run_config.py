@@ -249,8 +249,8 @@ def _mounts(run: RunOptions, mounts: list[dict[str, Any]]) -> list[dict[str, Any
             if f"/etc/{name}" not in given:
                 _bind(mounts, f"{places.NETWORK_FILES}/{name}", f"/etc/{name}", ())
     elif run.host_network:
-        _bind(mounts, "/etc/resolv.conf", "/etc/resolv.conf", ("ro",))
-        _bind(mounts, "/etc/hosts", "/etc/hosts", ("ro",))
+        for path in filter(os.path.exists, ("/etc/resolv.conf", "/etc/hosts")):
+            _bind(mounts, path, path, ("ro",))
     for source, destination, options in sorted(run.mounts, key=lambda row: row[1].count("/")):
         if source:
             _bind(mounts, source, destination, options)

@@ -126,3 +126,15 @@ def test_a_run_takes_all_of_minirun_out_of_the_file(command: str) -> None:
     opened = [line for line in done.stderr.splitlines() if source in line and ".pyc" in line]
     assert f"minirun{launcher.SUFFIX}" in done.stderr
     assert {line.split('"')[1].split("/")[-3] for line in opened} <= {"minirun", "fast"}, opened
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(copied: Path, tmp_path: Path) -> None:
+    """`make demo` by a user in root's clone."""
+    user = ("setpriv", "--reuid=54321", "--regid=54321", "--clear-groups")
+    program = f"import sys; sys.path[:0] = [{str(copied)!r}]; from minirun.fast import launcher;"
+    argv = [*user, sys.executable, "-ISc", f"{program} launcher.main('/usr/bin/minirun-probe')"]
+    done = subprocess.run(argv, cwd="/", capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr == (
+        "minirun: /usr/bin/minirun-probe cannot be written: Permission denied "
+        "(make setup is for the owner of this folder)\n"
+    )

@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import subprocess
 import uuid
 from pathlib import Path
 from typing import Any
@@ -145,3 +146,22 @@ def test_uidmap_and_the_images_files(reachable: Program) -> None:
 def test_uidmap_user_and_device(reachable: Program) -> None:
     flags = ("--uidmap", "0:100000:65536", "-u", "1000:1000")
     assert output(reachable, *flags, *SHELL, "id -u; id -g; echo x > /dev/null") == "1000\n1000\n"
+
+
+_WITHOUT_NAMES = """
+mount -t tmpfs none "$1"; mkdir "$1/upper" "$1/work"
+mount -t overlay -o "lowerdir=/etc,upperdir=$1/upper,workdir=$1/work" none /etc
+rm -f /etc/hosts /etc/resolv.conf
+shift; exec "$@"
+"""
+
+
+def test_network_host_on_a_host_without_hosts(minirun: Program, tmp_path: Path) -> None:
+    """A bare Debian has no /etc/hosts: its installer writes that file."""
+    words = minirun.argv("run", "--rm", "--network", "host", "busybox", "echo", "hello")
+    place = tmp_path / "place"
+    place.mkdir()
+    unshare = ("unshare", "--mount", "--propagation", "private")
+    argv = [*unshare, "sh", "-euc", _WITHOUT_NAMES, "sh", str(place), *words]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("hello\n", "")

@@ -1,0 +1,65 @@
+"""Writes tutorials/reference/surroundings.md from the journeys: `make reference`.
+
+What stands there is what the tests hold the program to: a journey that ends otherwise fails them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
+
+from journeys.reader import Journey, journeys  # noqa: E402
+from journeys.surroundings import SURROUNDINGS, Surrounding  # noqa: E402
+
+COLUMNS = [each for each in SURROUNDINGS if each.on_the_page]
+PAGE = Path(__file__).resolve().parents[2] / "tutorials/reference/surroundings.md"
+HEAD = """\
+# What one can do where
+
+<!-- written from tests/journeys: change a journey, then `make reference` -->
+
+Each row is a journey: what these pages promise, typed as a user types it, with nothing set up
+before but what stands there. The columns are the surroundings in which `make journeys` makes them;
+those of `make test` are marked \\*. ✓: it ends as it should. A number: it is not possible there,
+for the reason below, which minirun itself gives when it is tried. (n): a fault that is known.
+Blank: it is not tried there. `make journeys SURROUNDINGS="user offline" JOURNEYS="publish"` makes
+some.
+
+"""
+
+
+def text() -> str:
+    """Return the page."""
+    reasons: list[str] = []
+    rows = [_row(journey, reasons) for journey in journeys()]
+    names = " | ".join(
+        f"{each.name}{chr(92) + '*' if each.in_every_test else ''}" for each in COLUMNS
+    )
+    table = f"| journey | {names} |\n|---|{'---|' * len(COLUMNS)}\n{''.join(rows)}"
+    columns = "".join(f"- **{each.name}**: {each.words}\n" for each in COLUMNS)
+    notes = "".join(f"{number}. {reason}\n" for number, reason in enumerate(reasons, 1))
+    return f"{HEAD}{columns}\n{table}\n{notes}"
+
+
+def _row(journey: Journey, reasons: list[str]) -> str:
+    cells = [_cell(journey, each, reasons) for each in COLUMNS]
+    place = f"../../tests/journeys/table/{journey.name}.session"
+    return f"| [{journey.title}]({place}) | {' | '.join(cells)} |\n"
+
+
+def _cell(journey: Journey, where: Surrounding, reasons: list[str]) -> str:
+    if not where.makes(journey):
+        return ""
+    other = journey.otherwise.get(where.name)
+    if not other:
+        return "✓"
+    if other.reason not in reasons:
+        reasons.append(other.reason)
+    number = reasons.index(other.reason) + 1
+    return f"({number})" if other.kind == "known" else str(number)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text())

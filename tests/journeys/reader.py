@@ -1,0 +1,135 @@
+"""Reads a journey: what a user types, in its order, and what must be seen. One file in table/ each.
+
+    # A container in the background       the title; the rows of the table are in the files' order
+    # promised in README.md containers.md
+    # needs podman uidmap                 Debian packages that the user installs first
+    # only in root flushed                no other surrounding
+
+    $ minirun run -d --name web busybox sleep 600
+    web
+    $ minirun exec web sh -c 'exit 3'
+    [3]
+    $ for each in 1 2; do
+    >     echo $each
+    > done
+    …
+
+    # not possible in user offline: a bridge needs root
+    $ minirun run -p 8080:80 busybox true
+    minirun: …
+    [125]
+
+`$ ` begins a command, `> ` goes on with it. `root# ` is one that root types, also where the journey
+is a user's: those before and after it are two shells then. Below it stands all that it prints, on
+both streams, as in the lessons (tutorials/publish/runner.py): a line … stands for any lines, … in a
+line for any characters, runs of blanks count as one. Nothing below it: it prints nothing. `[3]` at
+the end is its exit status, if that is not 0. A line's first blanks are not compared.
+
+A journey may end otherwise in some surroundings. `not possible in` has the reason, and the session
+that is typed there instead: it sees that minirun itself gives the reason. `known in` names a fault
+that is not mended yet: the journey is played there as it is, and must fail.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+TABLE = Path(__file__).parent / "table"
+_HEAD = re.compile(r"# (promised in|needs|only in) (.+)")
+_OTHERWISE = re.compile(r"# (not possible|known) in ([\w -]+): (.+)")
+
+
+class Step(NamedTuple):
+    """One command; `line` is where it stands in the file."""
+
+    line: int
+    command: str
+    expected: str = ""
+    status: int = 0
+    is_roots: bool = False
+
+
+class Otherwise(NamedTuple):
+    """How it ends in some surroundings: "not possible" or "known", the reason, the session."""
+
+    kind: str
+    reason: str
+    steps: tuple[Step, ...]
+
+
+class Journey(NamedTuple):
+    """A journey; `only` is empty if it is made everywhere."""
+
+    name: str
+    title: str
+    promised: tuple[str, ...]
+    needs: tuple[str, ...]
+    only: tuple[str, ...]
+    steps: tuple[Step, ...]
+    otherwise: dict[str, Otherwise]
+
+
+class Section(NamedTuple):
+    """Lines of a file, with their numbers, that begin with `# not possible in …:`, or none such."""
+
+    which: str
+    reason: str
+    lines: list[tuple[int, str]]
+
+
+def journeys(folder: Path = TABLE) -> list[Journey]:
+    """Return the table, in its order. Raises ValueError for a file of another form."""
+    return [read(path.stem, path.read_text()) for path in sorted(folder.glob("*.session"))]
+
+
+def read(name: str, text: str) -> Journey:
+    """Return one journey. Raises ValueError with the line that is of another form."""
+    heads: dict[str, tuple[str, ...]] = {}
+    otherwise: dict[str, Otherwise] = {}
+    sections: list[Section] = [Section("", "", [])]
+    lines = text.splitlines()
+    if not lines or not lines[0].startswith("# "):
+        raise ValueError(f"{name}:1: a title is missing")
+    for number, line in enumerate(lines[1:], 2):
+        if head := _HEAD.fullmatch(line):
+            heads[head[1]] = tuple(head[2].split())
+        elif other := _OTHERWISE.fullmatch(line):
+            sections.append(Section(f"{other[1]}:{other[2]}", other[3], []))
+        elif line.startswith("# ") and not sections[-1].lines:  # a reason may be long
+            sections[-1] = sections[-1]._replace(reason=f"{sections[-1].reason} {line[2:]}")
+        else:
+            sections[-1].lines.append((number, line))
+    steps: tuple[Step, ...] = ()
+    for section in sections:
+        found = _steps(name, section.lines)
+        if not section.which:
+            steps = found
+            continue
+        kind, _, places = section.which.partition(":")
+        if bool(found) != (kind == "not possible"):
+            raise ValueError(f"{name}: {section.which}: {len(found)} commands")
+        otherwise |= {each: Otherwise(kind, section.reason, found) for each in places.split()}
+    if not steps or "promised in" not in heads:
+        raise ValueError(f"{name}: a session, or the page that promises it, is missing")
+    needs, only = heads.get("needs", ()), heads.get("only in", ())
+    return Journey(name, lines[0][2:], heads["promised in"], needs, only, steps, otherwise)
+
+
+def _steps(name: str, lines: list[tuple[int, str]]) -> tuple[Step, ...]:
+    """Return a section's commands."""
+    steps: list[Step] = []
+    for number, line in lines:
+        if line.startswith(("$ ", "root# ")):
+            prompt, _, command = line.partition(" ")
+            steps.append(Step(number, command, is_roots=prompt != "$"))
+        elif line.startswith("> ") and steps and not steps[-1].expected:
+            steps[-1] = steps[-1]._replace(command=f"{steps[-1].command}\n{line[2:]}")
+        elif status := re.fullmatch(r"\[(\d+)\]", line):
+            steps[-1] = steps[-1]._replace(status=int(status[1]))
+        elif steps:
+            steps[-1] = steps[-1]._replace(expected=f"{steps[-1].expected}{line}\n")
+        elif line:
+            raise ValueError(f"{name}:{number}: text above the first command: {line}")
+    return tuple(step._replace(expected=step.expected.rstrip("\n")) for step in steps)

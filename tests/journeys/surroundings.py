@@ -1,0 +1,143 @@
+"""The surroundings in which journeys are made: what each has, and what it lacks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
+
+from journeys import machines  # noqa: E402
+from journeys.cells import CLONE, USER, DebianCell, Place  # noqa: E402
+from journeys.reader import Journey  # noqa: E402
+
+MACHINE_USER = machines.machine.USER
+STATIC = "apt-get install --yes --quiet=2 busybox-static > /dev/null"
+TMPFS = "mkdir -p {1}; mount -t tmpfs -o mode={0},nosuid,nodev tmpfs {1}\n"
+
+
+class Surrounding(NamedTuple):
+    """One column of the table."""
+
+    name: str
+    words: str
+    user: str = "root"
+    suite: str = "bookworm"
+    is_online: bool = True
+    mounts: str = ""
+    """A shell's, when the cell starts: its folder is the root to be."""
+    prepared: str = ""
+    """What root types first, while there is a network."""
+    images: tuple[str, ...] = ()
+    """Made while there is a network."""
+    between: str = ""
+    """What happens before each command."""
+    is_booted: bool = False
+    """It is a machine of QEMU's, and the user logs in by ssh."""
+    in_every_test: bool = False
+    """`make test` plays it."""
+    on_the_page: bool = True
+    """A complete run has been seen."""
+    few: tuple[str, ...] = ()
+    """Numbers of the journeys that it makes; empty: all but those for others only."""
+
+    def makes(self, journey: Journey) -> bool:
+        """Return True if a journey is made here."""
+        if self.few and journey.name.partition("-")[0] not in self.few:
+            return False
+        return not journey.only or self.name in journey.only
+
+
+OVERLAY = """
+d=$(mktemp -d -p run); mkdir $d/upper $d/work
+mount -t overlay -o lowerdir=var/lib/minirun,upperdir=$d/upper,workdir=$d/work none var/lib/minirun
+"""
+NETWORKS = ("02", "18", "19", "20")
+"""The journeys that a host's firewall and settings can change."""
+FEW = ("03", "04", "05", "06", "07", "12", "14", "16", "17", "18", "19", "28", "29", "34", "39")
+"""Fifteen for machines in which QEMU translates each instruction."""
+FIREWALL = """
+add table inet firewalld
+add chain inet firewalld filter_FORWARD {
+  type filter hook forward priority filter + 10; policy accept;
+}
+add rule inet firewalld filter_FORWARD ct state { established, related } accept
+add rule inet firewalld filter_FORWARD ct status dnat accept
+add rule inet firewalld filter_FORWARD iifname "lo" accept
+add rule inet firewalld filter_FORWARD reject with icmpx admin-prohibited
+"""
+"""What firewalld's default zone, public, does with a packet from a link that is in no zone."""
+
+SURROUNDINGS = (
+    Surrounding("root", "Debian 12 after `make setup`, as root", in_every_test=True),
+    Surrounding("user", "the same, as an ordinary user", USER, in_every_test=True),
+    Surrounding(
+        "offline", "the same, as root, without any network", is_online=False,
+        prepared=STATIC, images=("busybox",), in_every_test=True,
+    ),
+    Surrounding(
+        "offline-user", "the same, as a user", USER, is_online=False, prepared=STATIC,
+        images=("busybox",),
+        on_the_page=False,
+    ),
+    Surrounding(
+        "tmpfs", "as root; the containers' folder and /tmp are a tmpfs, mounted nosuid and nodev",
+        mounts=TMPFS.format("0700", "var/lib/minirun/containers") + TMPFS.format("1777", "tmp"),
+        on_the_page=False,
+    ),
+    Surrounding(
+        "overlay", "as root; /var/lib/minirun is on an OverlayFS, as in a container",
+        mounts=OVERLAY,
+        on_the_page=False,
+    ),
+    Surrounding(
+        "forwarding-off", "as root; ip_forward is 0",
+        prepared="echo 0 > /proc/sys/net/ipv4/ip_forward", few=NETWORKS,
+    ),
+    Surrounding(
+        "flushed", "as root; before each command `nft flush ruleset`, as a firewall's reload does",
+        between="nft flush ruleset", few=NETWORKS,
+    ),
+    Surrounding(
+        "firewalld", "as root; firewalld's rules reject what its zones do not name",
+        prepared=f"nft -f - << 'END'\n{FIREWALL}END\n", few=NETWORKS,
+    ),
+    Surrounding(
+        "booted", "Debian 13 that systemd has started, cgroup version 2 alone, as root, by ssh",
+        suite="trixie", is_booted=True, few=FEW,
+        on_the_page=False,
+    ),
+    Surrounding(
+        "booted-user", "the same, as a user", MACHINE_USER, "trixie", is_booted=True, few=FEW,
+        on_the_page=False,
+    ),
+)  # fmt: skip
+
+
+@contextmanager
+def entered(where: Surrounding, packages: Iterable[str] = ()) -> Iterator[Place]:
+    """Make a surrounding; it goes with this."""
+    if where.is_booted:
+        with machines.booted(where.suite) as machine:
+            yield machine
+        return
+    cell = DebianCell(where.suite, where.mounts, packages)
+    try:
+        runtime = "/run/user/1000"  # as logind makes it
+        runtime = "/run/user/1000"  # as logind makes it
+        options = "mode=700,uid=1000,gid=1000"
+        cell.run("sh", "-euc", f"mkdir -p {runtime}; mount -t tmpfs -o {options} tmpfs {runtime}")
+        cell.connect()
+        if where.prepared:
+            cell.run("sh", "-euc", where.prepared)
+        for image in where.images:
+            minirun = f"/{CLONE}/.venv/bin/minirun"
+            cell.run(minirun, "images", "build", image, user=where.user)
+        if not where.is_online:
+            cell.disconnect()
+        yield cell
+    finally:
+        cell.close()
