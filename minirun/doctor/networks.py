@@ -12,7 +12,7 @@ from collections.abc import Callable
 from minirun.core.keeping import state
 from minirun.core.kernel import namespaces
 from minirun.doctor.attempts import Lacking, Workplace
-from minirun.net import attach, firewall, links, network, nft
+from minirun.net import attach, docker_user, firewall, firewalld, links, network, nft
 from minirun.net import forwarding as switch
 from minirun.net.leases import Lease
 from minirun.net.network import Network, NetworkError
@@ -67,10 +67,17 @@ def forwarded(place: Workplace) -> str:
         raise Lacking(chains.output.strip())
     bridges = [_NETWORK, *_known(place.store)]
     with Route() as route:
-        for each in bridges:
+        passes = docker_user.needed(route, place.store, bridges, chains.output)
+        sources = firewalld.needed(route, bridges, chains.output)
+        for each in bridges if not sources else ():
             lease = Lease("", each.name, "eth0", "", str(each.gateway), "")
-            if text := attach.why_no_way_out(route, "ID", [(each, lease)], chains.output):
+            own = [(each, lease)]
+            if text := attach.why_no_way_out(route, "ID", own, chains.output, passes):
                 raise Lacking(text.partition("; ")[0])
+    if passes:
+        return "docker's policy drops them: while a network is up its rules stand in DOCKER-USER"
+    if sources:
+        return "firewalld drops them: while a network is up its addresses are in zone trusted"
     others = [" ".join(each) for each in firewall.others(chains.output)]
     return f"tables {', '.join(others)} let them pass" if others else "no other table has a say"
 
@@ -87,13 +94,11 @@ def _known(store: str) -> list[Network]:
 
 Attempt = Callable[[Workplace], str]
 _NEEDS = "without it a container has lo alone, or --network host"
-_DOCKER = (
-    "beside docker: iptables -I DOCKER-USER -i BRIDGE -j ACCEPT, and -o; minirun network why ID"
-)
+_OTHERS = "iptables -I FORWARD -i BRIDGE -j ACCEPT, and -o (ufw: ufw route allow in on BRIDGE)"
 ABILITIES: tuple[tuple[str, Attempt, str], ...] = (
     ("bridge", bridge, f"CAP_NET_ADMIN, and a kernel with bridges and veth; {_NEEDS}"),
     ("firewall", firewall_table, f"a kernel with nf_tables, NAT and fib; {_NEEDS}"),
     ("forwarding", forwarding, "sysctl -w net.ipv4.ip_forward=1, where /proc/sys is writable"),
-    ("forwarded packets", forwarded, _DOCKER),
+    ("forwarded packets", forwarded, _OTHERS),
 )
 """Name, attempt, and what to do if it fails."""

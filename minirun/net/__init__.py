@@ -13,11 +13,14 @@ With `--network none` lo is all; with `--network host` there is no new namespace
     request      what `run` asks for, as the container's record keeps it
     network      a network, kept in the store: its name, bridge and subnet
     leases       what a container has on a network: address, veth pair, ports, names
+    upkeep       rules that another program has removed, leases of containers that are gone
     links        the bridge, the veth pairs, addresses and routes
     forwarding   the host forwards packets
     rtnetlink    the requests for them to the kernel, by pyroute2, each an event
     firewall     the table of nftables: NAT, published ports, walls between networks
     nft          the program nft
+    docker_user  rules in the chain that docker keeps for others
+    firewalld    addresses in firewalld's zone
     conntrack    connections of UDP that the kernel remembers, and should not
     ruleset      the rules of nftables, everyone's: in words, and what they do with one packet
     ports        what -p means; who holds a port of the host

@@ -19,9 +19,9 @@ from minirun.net import request
 
 with lazy:  # after clone, while init builds its root filesystem
     import fcntl
+    import select
 
     from minirun.net import (
-        conntrack,
         firewall,
         forwarding,
         leases,
@@ -33,12 +33,14 @@ with lazy:  # after clone, while init builds its root filesystem
         ports,
         rtnetlink,
         ruleset,
+        upkeep,
         userspace,
     )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.handshake import Init
+    from minirun.net import docker_user
     from minirun.net.leases import Lease
     from minirun.net.network import Network
     from minirun.net.plans import LinkPlan
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from minirun.net.rtnetlink import Route
 
 
+_END = 50
+"""Milliseconds: a namespace ends a little before its process can be waited for."""
 _NS_GET_USERNS = 0xB701
 """Which user namespace owns a namespace: ioctl_ns(2)."""
 
@@ -69,6 +73,8 @@ class Networks(Extra):
             with network.locked(store), rtnetlink.Route() as route:
                 _attach(route, store, self.container, asked, init.pid)
         except (network.NetworkError, OSError) as error:
+            if _has_ended(init):
+                return  # it says why itself, in the handshake; what was made goes with the record
             if not asked.default:
                 raise
             leave(self.container)
@@ -77,6 +83,13 @@ class Networks(Extra):
             warn(text)
             why = "the default network cannot be made here"
             events.emit("note", "warning", {"text": text}, why=why)
+
+
+def _has_ended(init: Init) -> bool:
+    """Return True if init has failed: of its namespace, which went with it, no error is told."""
+    poll = select.poll()
+    poll.register(init.pidfd, select.POLLIN)
+    return bool(poll.poll(_END))
 
 
 def fall_back(error: MinirunError | OSError) -> str:
@@ -131,7 +144,7 @@ def _record(store: str, each: LinkPlan) -> None:
         leases.save_last(store, each.network, each.lease.address)
     leases.save(store, each.lease)
     for dead in each.dead:
-        _take_back(store, each.network, dead)
+        upkeep.take_back(store, each.network, dead)
 
 
 def _attach(
@@ -146,12 +159,12 @@ def _attach(
         links.carry_out_inside(each.inside, networks if each is planned[-1] else [], pid)
     own = [(each.network, each.lease) for each in planned]
     forwarding.switch_on(route, store, networks)
+    upkeep.take_back_dead(store, but=container.directory)  # a dead one's port is another's now
     held = _bind(store, asked)
     own = _publish(store, own, held, pid)
-    chains = ""
-    for net, lease in own:
-        chains = firewall.add(net, lease)
-        _forget_earlier(route, lease)
+    chains = upkeep.draw(route, store)
+    for _, lease in own:
+        upkeep.forget_earlier(route, lease)
     if text := why_no_way_out(route, container.id, own, chains):
         warn(text)
         events.emit("note", "warning", {"text": text}, why="another program's rules drop packets")
@@ -217,12 +230,14 @@ def publisher(own: list[tuple[Network, Lease]]) -> int:
 
 
 def why_no_way_out(
-    route: Route, container_id: str, own: list[tuple[Network, Lease]], chains: str
-) -> str:
+    route: Route, container_id: str, own: list[tuple[Network, Lease]], chains: str,
+    planned: list[docker_user.PassRule] | None = None,
+) -> str:  # fmt: skip
     """Return the line that says which rules of another program drop a container's packets.
 
     Empty if none is certain to. `chains`: those of all tables, as nft lists them: only tables that
-    have a filter on the forward hook are asked for their rules. Raises NetworkError, OSError.
+    have a filter on the forward hook are asked for their rules. `planned`: minirun's rules in
+    docker's chain, if they are not there yet. Raises NetworkError, OSError.
     """
     tables = firewall.others(chains)
     first = next(((net, lease) for net, lease in own if not net.internal), None)
@@ -230,8 +245,8 @@ def why_no_way_out(
         return ""
     net, lease = first
     out = links.way_out(route)[0]
-    packet = ruleset.PacketFacts(lease.address, "", "", 0, net.bridge, out)
-    found = ruleset.dropped(tables, packet)
+    packet = ruleset.outward(lease.address, net.bridge, out)
+    found = ruleset.dropped(tables, packet, [rule.planned for rule in planned or ()])
     if not found:
         return ""
     by = f"{found.where} drops its packets ({clean(found.rule)})"
@@ -267,7 +282,7 @@ def leave(container: Container) -> None:
             for name in dict.fromkeys(each["network"] for each in row["networks"]):
                 for lease in leases.all_of(store, name):
                     if lease.container == container.directory:
-                        _take_back(store, network.load(store, name), lease)
+                        upkeep.take_back(store, network.load(store, name), lease)
     except (MinirunError, LookupError, TypeError) as error:
         warn(f"the network of {container.id} is left for gc: {error}")
 
@@ -290,10 +305,10 @@ def connect(container: Container, attachment: Attachment) -> None:
             links.carry_out(route, one.outside)
             links.carry_out_inside(one.inside, [net], pid)
             forwarding.switch_on(route, store, [net])
-            firewall.add(net, lease)
+            upkeep.draw(route, store)
             ((_, lease),) = _publish_missing(route, container, asked, [(net, lease)])
         except BaseException:
-            _take_back(store, net, lease)
+            upkeep.take_back(store, net, lease)
             raise
         asked = more._replace(ports=asked.ports)
         container.save(container.record._replace(network=asked.as_json()))
@@ -311,7 +326,7 @@ def disconnect(container: Container, name: str) -> None:
         if not own:
             text = f"container {container.id} is not connected to network {name}"
             raise network.NetworkError(text, "minirun network inspect shows who is")
-        _take_back(store, network.load(store, name), own[0])
+        upkeep.take_back(store, network.load(store, name), own[0])
         left = tuple(each for each in asked.networks if each.network != name)
         asked = asked._replace(networks=left)
         others = [network.load(store, each.network) for each in left]
@@ -335,64 +350,13 @@ def _publish_missing(
     if published or not any(not net.internal for net, _ in own):
         return own
     own = _publish(store, own, _bind(store, asked), container.record.pid)
-    for net, lease in own:
-        if lease.ports:
-            firewall.add(net, lease)
-            _forget_earlier(route, lease)
+    upkeep.draw(route, store)
+    for _, lease in own:
+        upkeep.forget_earlier(route, lease)
     return own
-
-
-def _forget_earlier(route: Route, lease: Lease) -> None:
-    """Let no packet go where a port of UDP led before. Raises OSError."""
-    if any(port["protocol"] == "udp" for port in lease.ports):
-        conntrack.forget(route, lease)
 
 
 def _own(store: str, container: Container, asked: NetworkRequest) -> list[Lease]:
     """Return the leases of a container."""
     found = (lease for each in asked.networks for lease in leases.all_of(store, each.network))
     return [lease for lease in found if lease.container == container.directory]
-
-
-def take_back_all(store: str, name: str) -> None:
-    """Take back all leases of a network, whose containers are gone; the caller holds the lock."""
-    for lease in leases.all_of(store, name):
-        _take_back(store, network.load(store, name), lease)
-
-
-def sweep(store: str, *, dry: bool) -> list[str]:
-    """Take back the leases of containers that are gone; return "network NETWORK: ID".
-
-    With `dry` nothing is changed. Raises MinirunError, OSError.
-    """
-    found = []
-    with network.locked(store):
-        for name in network.names(store):
-            for lease in leases.all_of(store, name):
-                if not leases.is_live(lease):
-                    if not dry:
-                        _take_back(store, network.load(store, name), lease)
-                    found.append(f"network {name}: {lease.id}")
-    return found
-
-
-def _take_back(store: str, net: Network, lease: Lease) -> None:
-    """Remove what a lease names, the lease last. With the last lease, the bridge goes.
-
-    The caller holds the lock. Raises NetworkError, OSError.
-    """
-    ports.release(lease.holder)
-    others = [one for one in leases.all_of(store, net.name) if one.container != lease.container]
-    rows = firewall.elements(net, (lease,)) if lease.ports else []
-    rows += [] if others else firewall.elements(net)
-    if rows:
-        firewall.remove(rows)
-    with rtnetlink.Route() as route:
-        _forget_earlier(route, lease)
-        links.unplug(route, lease)
-        if not others:
-            links.remove_bridge(route, store, net)
-        leases.remove(store, lease)
-        if not any(leases.all_of(store, name) for name in network.names(store)):
-            forwarding.switch_off(route, store)
-    neighbours.update(store, net)

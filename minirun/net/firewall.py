@@ -5,8 +5,9 @@
 Its chains are the rules, the same for all; its sets and maps hold what differs: which bridges there
 are, which addresses are inside, and which port of the host leads to which container. A container
 adds its elements when it starts and takes them away when it ends, each in one transaction of
-`nft -f -`. The rules are drawn anew each time, so that the table is whole after another program has
-flushed it.
+`nft -f -`. Each transaction draws the rules anew, and what all other containers have: so the table
+is whole after another program has flushed it (minirun.net.upkeep). Other stores of this host draw
+in the same table: it goes with the last element of all.
 
     packet from outside, or from the host itself, to a published port:
         prerouting, output → publish: the map says which container            (DNAT)
@@ -46,6 +47,7 @@ SETS = (
     ("set", "bridges", "type ifname"),
     ("set", "neighbours", "type ifname . ifname"),
     ("set", "internal", "type ifname"),
+    ("set", "held", "type inet_proto . inet_service"),
     ("set", "inside4", "type ipv4_addr; flags interval"),
     ("set", "inside6", "type ipv6_addr; flags interval"),
     ("map", "ports4", "type inet_proto . inet_service : ipv4_addr . inet_service"),
@@ -53,8 +55,8 @@ SETS = (
     ("map", "ports4_at", "type ipv4_addr . inet_proto . inet_service : ipv4_addr . inet_service"),
     ("map", "ports6_at", "type ipv6_addr . inet_proto . inet_service : ipv6_addr . inet_service"),
 )  # fmt: skip
-"""Kind, name and type of each set. Of the maps the ones with _at are for one address of the host.
-"""
+"""Kind, name and type of each set. Of the maps the ones with _at are for one address of the host;
+`held` has the ports that minirun:ports holds, of whatever address."""
 
 CHAINS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "publish": ("", (
@@ -65,6 +67,7 @@ CHAINS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     )),
     "first": ("type filter hook prerouting priority raw; policy accept;", (
         ("iifname @bridges ip daddr 127.0.0.0/8 drop", "the host's 127.0.0.1 is no container's"),
+        ("iifname @internal fib daddr type local meta l4proto . th dport @held drop", "no port"),
     )),
     "prerouting": ("type nat hook prerouting priority dstnat; policy accept;", (
         ('iifname != "lo" ip daddr 127.0.0.0/8 return', "127.0.0.1 is the host's own alone"),
@@ -76,10 +79,10 @@ CHAINS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     )),
     "forward": ("type filter hook forward priority filter; policy accept;", (
         ("iifname . oifname @neighbours accept", "on one network"),
+        ("iifname @internal drop", "no way out of it, nor to a published port"),
         ("oifname @bridges ct state established,related accept", "answers"),
         ("oifname @bridges ct status dnat accept", "to a published port"),
         ("oifname @bridges drop", "from outside, or another network, to what is not published"),
-        ("iifname @internal drop", "no way out of an internal network"),
     )),
     "postrouting": ("type nat hook postrouting priority srcnat; policy accept;", (
         ("oifname @bridges ct status dnat ip saddr 127.0.0.0/8 masquerade", "from 127.0.0.1"),
@@ -121,7 +124,7 @@ def elements(network: Network, leases: tuple[Lease, ...] = ()) -> list[tuple[str
 def _of_port(lease: Lease, port: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the elements of one published port: of IPv4, and of IPv6 if the network has it."""
     at, key = port["host_ip"], f"{port['protocol']} . {port['host_port']}"
-    found = []
+    found = [("held", key)]
     if ":" not in at:
         where = f"{at} . " if at else ""
         to = f"{lease.address} . {port['port']}"
@@ -133,15 +136,17 @@ def _of_port(lease: Lease, port: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def add(network: Network, lease: Lease) -> str:
-    """Draw the table, and put a network and what a lease publishes in.
+def draw(rows: list[tuple[str, str]]) -> str:
+    """Draw the table, or make it whole, with these elements in it; what others have there stays.
 
     Returns the chains of all tables, which this call of nft lists too: one more would cost 8 ms.
-    Raises NetworkError.
+    Raises NetworkError, OSError.
     """
-    rows = [*elements(network), *elements(network, (lease,))]
-    lines = [f"add element {TABLE} {name} {{ {what} }}" for name, what in rows]
-    return transaction([*drawing(), *lines, LIST])
+    return transaction([*drawing(), *_added(rows), LIST])
+
+
+def _added(rows: list[tuple[str, str]]) -> list[str]:
+    return [f"add element {TABLE} {name} {{ {what} }}" for name, what in rows]
 
 
 LIST = "list chains"
@@ -164,30 +169,50 @@ def others(chains: str) -> list[tuple[str, str]]:
     return [each for each in found if list(each) != own]
 
 
-def remove(rows: list[tuple[str, str]]) -> None:
-    """Take elements out, those that are there; without elements left, the table too.
+def remove(gone: list[tuple[str, str]], kept: list[tuple[str, str]]) -> None:
+    """Take elements out, those that are there, and draw the ones that are to stay.
 
-    Raises NetworkError.
+    Without any element left, of whichever store, the table goes too. Raises NetworkError, OSError.
     """
-    there = content()
-    if there is None:
+    document = listing()
+    there = content(document)
+    if there is None and not kept:
         return
-    gone = [row for row in rows if _key(row[1]) in there[row[0]]]
-    for name, what in gone:
-        there[name].discard(_key(what))
-    if not any(there.values()):
-        transaction([f"delete table {TABLE}"])
-    elif gone:
-        transaction([f"delete element {TABLE} {n} {{ {_key(what)} }}" for n, what in gone])
+    there = there or {}
+    stay = {(name, _key(what)) for name, what in kept}
+    out = {(name, _key(what)) for name, what in gone} - stay
+    out = {(name, key) for name, key in out if key in there.get(name, ())}
+    for name, key in out:
+        there[name].discard(key)
+    commands = [f"delete element {TABLE} {name} {{ {key} }}" for name, key in sorted(out)]
+    if not kept and not any(there.values()):
+        commands = [f"delete table {TABLE}"]
+    elif missing(document, kept):
+        commands = [*commands, *drawing(), *_added(kept)]
+    if commands:
+        transaction(commands)
+
+
+def missing(document: list[dict[str, Any]] | None, rows: list[tuple[str, str]]) -> bool:
+    """Return True if the table that was listed lacks a rule, or one of these elements."""
+    there = content(document)
+    if document is None or there is None:
+        return True
+    rules = [row["rule"]["chain"] for row in document if "rule" in row]
+    return any(_key(what) not in there[name] for name, what in rows) or any(
+        rules.count(name) != len(wanted) for name, (_, wanted) in CHAINS.items()
+    )
 
 
 def _key(element: str) -> str:
     return element.partition(" : ")[0]
 
 
-def content() -> dict[str, set[str]] | None:
-    """Return set → the keys of its elements, as :func:`elements` writes them; None: no table."""
-    document = listing()
+def content(document: list[dict[str, Any]] | None) -> dict[str, set[str]] | None:
+    """Return set → the keys of its elements, as :func:`elements` writes them; None: no table.
+
+    `document`: what :func:`listing` has returned.
+    """
     if document is None:
         return None
     found: dict[str, set[str]] = {name: set() for _, name, _ in SETS}
@@ -228,12 +253,11 @@ def listing() -> list[dict[str, Any]] | None:
     return found
 
 
-def transaction(commands: list[str]) -> str:
+def transaction(commands: list[str], why: str = "one transaction: all of it, or nothing") -> str:
     """Let nft carry out commands, all of them or none; return what it writes.
 
     Raises NetworkError, OSError.
     """
-    why = "one transaction: all of it, or nothing"
     events.emit("note", "nft", {"commands": commands}, why=why)
     done = nft.run(["-f", "-"], "".join(f"{line}\n" for line in commands))
     if done.status:

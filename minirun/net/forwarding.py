@@ -18,7 +18,7 @@ from minirun.core import events
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import name_call
-from minirun.net.network import Network, folder
+from minirun.net.network import MARK, OF, Network, folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,12 +122,31 @@ def switch_off(route: Route, store: str) -> None:
     if not note:
         return
     os.unlink(_file(store))
-    if any(_kind(link) in _NEED_IT for link in route.links()):
+    if other := _another_store(route, store):
+        file = _file(other)
+        state.replace(file, jsonlite.dumps(note), f"{file}.{os.getpid()}")
+        why = "another store's containers need it: that one switches it off"
+        events.emit("note", "sysctl", {"name": "net.ipv4.ip_forward", "value": 1}, why=why)
+        return
+    if any(kind(link) in _NEED_IT for link in route.links()):
         why = "another program's bridge or tunnel may need it: the host goes on forwarding"
         events.emit("note", "sysctl", {"name": "net.ipv4.ip_forward", "value": 1}, why=why)
         return
     for path, value in reversed(note["before"].items()):
         sysctl(path, int(value), "no container is on a network any more")
+
+
+def _another_store(route: Route, store: str) -> str:
+    """Return a store that has a bridge here, other than `store`; empty if none has.
+
+    It is there, and has noted nothing of its own.
+    """
+    for link in route.links():
+        mark, _, other = str(link.get_attr("IFLA_IFALIAS") or "").partition(OF)
+        is_other = mark.startswith(MARK) and other.startswith("/") and other != store
+        if is_other and os.path.isdir(folder(other)) and not _read(other):
+            return other
+    return ""
 
 
 def is_ours(store: str) -> bool:
@@ -142,7 +161,8 @@ def _links_with_router(route: Route) -> list[str]:
     return [str(link.get_attr("IFLA_IFNAME")) for link in route.links() if link["index"] in indices]
 
 
-def _kind(link: Any) -> str:
+def kind(link: Any) -> str:
+    """Return the kind of a link, such as bridge; empty for hardware: ip-link(8)."""
     info = link.get_attr("IFLA_LINKINFO")
     return str(info.get_attr("IFLA_INFO_KIND")) if info else ""
 

@@ -15,9 +15,9 @@ import ipaddress
 import os
 from binascii import crc32
 
-from minirun.net.forwarding import NetworkSetting
+from minirun.net.forwarding import NetworkSetting, kind
 from minirun.net.interfaces import network_of
-from minirun.net.network import Network, NetworkError
+from minirun.net.network import MARK, OF, Network, NetworkError
 from minirun.net.rtnetlink import NetlinkRequest, Route
 
 TYPE_CHECKING = False
@@ -34,6 +34,10 @@ _LOOSE = 2
 """rp_filter: a packet's source must be reachable, by whatever link: ip-sysctl."""
 _DEFAULT_MTU = 1500
 _AF_INET, _AF_INET6 = 2, 10
+_EVERY_LINK = ("fe80", "ff")
+"""What each link has a route of IPv6 to: link-local and multicast addresses."""
+_UNICAST = 1
+"""RTN_UNICAST, linux/rtnetlink.h."""
 _IFF_UP = 0x1
 
 
@@ -52,7 +56,7 @@ def link_of(container: str, network: str) -> str:
 
 def mark(store: str, network: Network) -> str:
     """Return what a bridge of minirun's has as its alias, and no other program's has."""
-    return f"minirun network {network.name} of {store}"
+    return f"{MARK}{network.name}{OF}{store}"
 
 
 def is_ours(link: Any, store: str, network: Network) -> bool:
@@ -67,15 +71,34 @@ def is_ours(link: Any, store: str, network: Network) -> bool:
     return bool(alias == mark(store, network)) or (half_made and own)
 
 
+def is_of_another_store(route: Route, store: str, network: Network) -> bool:
+    """Return True if the link of its bridge's name is there, and another store's bridge."""
+    index = route.index(network.bridge)
+    alias = alias_of(route, index) if index else ""
+    return alias.startswith(MARK) and alias != mark(store, network)
+
+
 def in_use(route: Route, bridge: str = "") -> list[Any]:
     """Return the networks that the host has routes to, but for those by `bridge`."""
     own = route.index(bridge) if bridge else 0
+    return [to for to, index in destinations(route) if index != own]
+
+
+def destinations(route: Route) -> list[tuple[Any, int]]:
+    """Return the networks that the host has routes to, each with its link's ifindex."""
     found = []
     for row in route.routes():
         to = row.get_attr("RTA_DST")
-        if to and row["dst_len"] and row.get_attr("RTA_OIF") != own and row["type"] == 1:
-            found.append(ipaddress.ip_network(f"{to}/{row['dst_len']}", strict=False))
+        if to and row["dst_len"] and row["type"] == _UNICAST:
+            there = ipaddress.ip_network(f"{to}/{row['dst_len']}", strict=False)
+            found.append((there, row.get_attr("RTA_OIF") or 0))
     return found
+
+
+def alias_of(route: Route, index: int) -> str:
+    """Return a link's alias, or its name if it has none."""
+    link = route.link(index)
+    return str(link.get_attr("IFLA_IFALIAS") or link.get_attr("IFLA_IFNAME"))
 
 
 def way_out(route: Route) -> tuple[str, int]:
@@ -86,6 +109,23 @@ def way_out(route: Route) -> tuple[str, int]:
     first = min(rows, key=lambda row: (row["family"], row.get_attr("RTA_PRIORITY") or 0))
     link = route.link(first.get_attr("RTA_OIF"))
     return str(link.get_attr("IFLA_IFNAME")), int(link.get_attr("IFLA_MTU"))
+
+
+def ways_out(route: Route, family: str) -> list[str]:
+    """Return the links by which the host reaches other hosts, sorted; `family`: ip or ip6.
+
+    That is each that has a route, but for bridges: another program's containers are behind those.
+    A bridge that the default route leads by is a way out too.
+    """
+    found = set()
+    for row in route.routes():
+        index, to = row.get_attr("RTA_OIF"), str(row.get_attr("RTA_DST") or "")
+        is_there = row["family"] == (_AF_INET6 if family == "ip6" else _AF_INET)
+        if index and is_there and row["type"] == _UNICAST and not to.startswith(_EVERY_LINK):
+            link = route.link(index)
+            if not row["dst_len"] or kind(link) != "bridge":
+                found.add(str(link.get_attr("IFLA_IFNAME")))
+    return sorted(found - {"lo"})
 
 
 def bridge_plan(route: Route, store: str, network: Network) -> tuple[list[NetworkStep], int]:
@@ -131,7 +171,6 @@ def _bridge_settings(network: Network) -> list[NetworkSetting]:
     """Return what the kernel is to do with packets of the bridge: ip-sysctl."""
     v4, v6 = f"ipv4/conf/{network.bridge}", f"ipv6/conf/{network.bridge}"
     found = [
-        NetworkSetting(f"{v4}/route_localnet", 1, "127.0.0.1:PORT leads to published ports"),
         NetworkSetting(f"{v4}/rp_filter", _LOOSE, "a container may be on several networks"),
         NetworkSetting(f"{v6}/accept_ra", 0, "no container tells the host its routes"),
     ]
@@ -142,6 +181,18 @@ def _bridge_settings(network: Network) -> list[NetworkSetting]:
     if network.internal:
         found.append(NetworkSetting(f"{v4}/forwarding", 0, "no packet leaves an internal network"))
     return found
+
+
+def localnet(network: Network, *, is_on: bool) -> NetworkSetting:
+    """Return the setting by which a packet of the host from 127.0.0.1 may go to the bridge.
+
+    It is on only while a port is published there: where the rules are flushed, it would let
+    containers reach what listens on the host's 127.0.0.1.
+    """
+    path = f"ipv4/conf/{network.bridge}/route_localnet"
+    if is_on:
+        return NetworkSetting(path, 1, "127.0.0.1:PORT leads to published ports")
+    return NetworkSetting(path, 0, "no port of 127.0.0.1 leads there any more")
 
 
 def cable_plan(
@@ -174,7 +225,7 @@ def inside_plan(network: Network, lease: Lease) -> list[NetworkStep]:
     if network.subnet6:
         found: list[NetworkStep] = [
             NetworkSetting(f"{v6}/accept_dad", 0, "no other host has its address: no waiting"),
-            NetworkSetting(f"{v6}/autoconf", 0, "its address is given, not made up"),
+            NetworkSetting(f"{v6}/accept_ra", 0, "no neighbour tells it addresses and routes"),
         ]
     else:
         found = [NetworkSetting(f"{v6}/disable_ipv6", 1, "the network has no IPv6 prefix")]

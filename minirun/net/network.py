@@ -40,11 +40,28 @@ RESERVED = ("none", "host", "default", "container", "pasta", "slirp4netns")
 """What --network means otherwise."""
 _PATIENCE = 30.0
 """Seconds: how long a command waits in silence. Twenty starts at once take some."""
+MARK, OF = "minirun network ", " of "
+"""A bridge's alias is MARK, the network's name, OF, the store: minirun.net.links."""
+_SHORT_PATIENCE = 5.0
+"""Seconds: how long a command of another store is waited for."""
 _WAITS = "waiting for another command that changes networks; a run that --step holds is one"
 _DEFAULT_BRIDGE = "minirun0"
 _LARGEST_MTU, _SMALLEST_MTU = 65535, 68
 """RFC 791: every link carries 68 bytes; an IPv4 packet has at most 65535."""
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+
+
+_NEVER = (
+    ("0.0.0.0/8", "this host"),
+    ("127.0.0.0/8", "loopback"),
+    ("169.254.0.0/16", "link-local"),
+    ("224.0.0.0/4", "multicast"),
+    ("255.255.255.255/32", "broadcast"),
+    ("::/8", "which has loopback, and IPv4 in IPv6"),
+    ("fe80::/10", "link-local"),
+    ("ff00::/8", "multicast"),
+)
+"""Addresses that are no host's on a network: RFC 6890, RFC 4291."""
 
 
 class Network(Record):
@@ -90,14 +107,30 @@ def locked(store: str) -> Iterator[None]:
         if not _soon(fd):
             warn(_WAITS)
             fcntl.flock(fd, fcntl.LOCK_EX)
+        with _locked_for_all_stores():
+            yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _locked_for_all_stores() -> Iterator[None]:
+    """Be the one command of all stores that changes networks of this network namespace.
+
+    Links and the firewall's table are all stores'. It is flock(2) on the namespace itself, which
+    leaves nothing behind. Any user may hold that, so it is waited for, but not for long.
+    """
+    fd = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _soon(fd, _SHORT_PATIENCE)
         yield
     finally:
         os.close(fd)
 
 
-def _soon(fd: int) -> bool:
-    """Take the lock within _PATIENCE; return False if it is still another's then."""
-    end = time.monotonic() + _PATIENCE
+def _soon(fd: int, seconds: float = 0) -> bool:
+    """Take a lock within so many seconds; return False if it is still another's then."""
+    end = time.monotonic() + (seconds or _PATIENCE)
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -146,7 +179,7 @@ def _checked(network: Network, name: str) -> Network:
     subnet = ipaddress.ip_network(network.subnet)
     if network.name != name or ipaddress.ip_address(network.gateway) not in subnet:
         raise ValueError("name and gateway are not this network's")
-    if network.bridge != bridge_of(name) or type(network.mtu) is not int:
+    if not is_bridge_of(network.bridge, name) or type(network.mtu) is not int:
         raise ValueError("its bridge is another's")
     if network.subnet6:
         ipaddress.IPv6Address(network.gateway6)
@@ -161,6 +194,17 @@ def bridge_of(name: str) -> str:
     if len(short) <= 15 and not name.startswith("veth"):
         return short
     return f"mr-{crc32(name.encode()):08x}"
+
+
+def other_bridge_of(store: str, name: str) -> str:
+    """Return the name of its bridge where another store's network has that of :func:`bridge_of`."""
+    return f"mr-{crc32(os.fsencode(f'{store} {name}')):08x}"
+
+
+def is_bridge_of(bridge: str, name: str) -> bool:
+    """Return True if a network's bridge may be called so."""
+    short = bridge.removeprefix("mr-")
+    return bridge == bridge_of(name) or (len(bridge) == 11 and len(short) == 8 and is_name(short))
 
 
 def save(store: str, network: Network) -> None:
@@ -226,8 +270,12 @@ def _subnet(text: str, where: str = "--subnet", version: int = 4) -> Any:
         raise UsageError(f"invalid {where} {text!r}: {error}", f"{where} {example}") from None
     if found.version != version or "/" not in text or found.num_addresses < 4:
         raise UsageError(f"invalid {where} {text!r}: four addresses at least", example)
-    if found.is_multicast or found.is_loopback or found.is_unspecified:
-        raise UsageError(f"invalid {where} {text!r}: no container can have an address of it")
+    for other, reason in _NEVER:
+        if found.version == ipaddress.ip_network(other).version and found.overlaps(
+            ipaddress.ip_network(other)
+        ):
+            what = f"invalid {where} {text!r}: no container can have an address of {other}"
+            raise UsageError(f"{what}, {reason}", f"{where} {example}")
     return found
 
 

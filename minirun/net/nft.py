@@ -36,23 +36,26 @@ class Ended(Record):
     """What it wrote, to either stream."""
 
 
-def find() -> str:
-    """Return the path of nft; empty if it is not installed."""
-    paths = (f"{folder}/nft" for folder in FOLDERS)
+def find(program: str = "nft") -> str:
+    """Return the path of a program of root's; empty if it is not installed."""
+    paths = (f"{folder}/{program}" for folder in FOLDERS)
     return next((path for path in paths if os.access(path, os.X_OK)), "")
 
 
-def run(words: list[str], text: str = "") -> Ended:
-    """Run nft with `text` on its standard input. Raises NetworkError if it is missing, OSError."""
-    program = find()
-    if not program:
+def run(words: list[str], text: str = "", program: str = "nft") -> Ended:
+    """Run nft, or another program of the firewall, with `text` on its standard input.
+
+    Raises NetworkError if it is missing, OSError.
+    """
+    path = find(program)
+    if not path:
         raise NetworkError(MISSING, HINT)
     stdin, given = os.pipe2(os.O_CLOEXEC)
     said, stdout = os.pipe2(os.O_CLOEXEC)
     try:
-        pid, pidfd = namespaces.clone3(0, why="nft changes or lists the firewall's rules")
+        pid, pidfd = namespaces.clone3(0, why=f"{program} changes or lists the firewall's rules")
         if pid == 0:
-            _become(program, words, stdin, stdout)
+            _become(path, [program, *words], stdin, stdout)
         os.close(pidfd)
         os.close(stdout)
         stdout = -1
@@ -69,8 +72,8 @@ def run(words: list[str], text: str = "") -> Ended:
                 os.close(fd)
 
 
-def _become(program: str, words: list[str], stdin: int, stdout: int) -> NoReturn:
-    """In the child: turn into nft. Never returns."""
+def _become(path: str, argv: list[str], stdin: int, stdout: int) -> NoReturn:
+    """In the child: turn into the program. Never returns."""
     try:
         events.become("runtime", int(os.readlink("/proc/self")))
         os.dup2(stdin, 0)
@@ -78,6 +81,6 @@ def _become(program: str, words: list[str], stdin: int, stdout: int) -> NoReturn
         os.dup2(stdout, 2)
         os.chdir("/")
         process.restore_signals()
-        process.execve(program, ["nft", *words], {"PATH": ":".join(FOLDERS), "LC_ALL": "C"})
+        process.execve(path, argv, {"PATH": ":".join(FOLDERS), "LC_ALL": "C"})
     finally:
         os._exit(_NOT_FOUND)

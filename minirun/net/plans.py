@@ -76,9 +76,10 @@ def of_one(
 
 
 def _network(route: Route, store: str, attachment: Attachment) -> tuple[Network, bool]:
-    """Return a network, and True if it is new: the default one at its first use.
+    """Return a network, and True if it is to be saved: the default one at its first use.
 
-    Raises MinirunError.
+    Another store of this host may have a bridge of that name, or the addresses: then the default
+    network gets others, and one that was created another bridge. Raises MinirunError, OSError.
     """
     name = attachment.network
     try:
@@ -86,17 +87,32 @@ def _network(route: Route, store: str, attachment: Attachment) -> tuple[Network,
     except network.NetworkError:
         if name != network.DEFAULT or name in network.names(store):
             raise
+        bridge = network.bridge_of(name)
+        net = network.make(store, name, links.in_use(route, bridge))
+        is_new = True
     else:
-        if name != network.DEFAULT or leases.all_of(store, name) or not _overlaps(route, net):
-            return net, False
-    return network.make(store, name, links.in_use(route, network.bridge_of(name))), True
+        is_new = False
+    if links.is_of_another_store(route, store, net):
+        net = net._replace(bridge=network.other_bridge_of(store, name))
+        is_new = True
+    if leases.all_of(store, name) or not (others := _overlapping(route, net)):
+        return net, is_new
+    if name == network.DEFAULT:
+        made = network.make(store, name, links.in_use(route, net.bridge))
+        return made._replace(bridge=net.bridge), True
+    if any(link.startswith(network.MARK) for link in others):
+        text = f"the subnet {net.subnet} of network {name} is in use by {others[0]}"
+        raise network.NetworkError(text, f"minirun network rm {name}, and create it anew")
+    return net, is_new
 
 
-def _overlaps(route: Route, net: Network) -> bool:
-    """Return True if the host has a route to other hosts by this network's addresses."""
-    subnet = ipaddress.ip_network(net.subnet)
-    used = links.in_use(route, net.bridge)
-    return any(other.version == subnet.version and other.overlaps(subnet) for other in used)
+def _overlapping(route: Route, net: Network) -> list[str]:
+    """Return the links, or their aliases, by which the host has a route to these addresses."""
+    subnet, own = ipaddress.ip_network(net.subnet), route.index(net.bridge)
+    return [
+        links.alias_of(route, index) for other, index in links.destinations(route)
+        if index != own and other.version == subnet.version and other.overlaps(subnet)
+    ]  # fmt: skip
 
 
 def _short(container_id: str) -> str:

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from minirun.core.keeping.container_record import ProcessIdentity
 
 PROTOCOLS = ("tcp", "udp", "sctp")
-_NOBODY = 65534
+_FIRST_USER = 0xF000_0000
+"""minirun:ports runs as the user of this number plus its pid: no other process has that id, so no
+other can end it, and take the ports. Users, and the ranges of subuid(5), lie far below."""
 _SCTP = 132
 """IPPROTO_SCTP, in.h."""
 
@@ -263,8 +265,9 @@ def hold(held: list[Held], address: str, init_pid: int) -> ProcessIdentity:
 
 
 def _become_holder() -> None:
-    """Be a process of its own, of the user nobody. Raises OSError."""
-    events.become("runtime", int(os.readlink("/proc/self")))
+    """Be a process of its own, of a user of its own. Raises OSError."""
+    pid = int(os.readlink("/proc/self"))
+    events.become("runtime", pid)
     process.become_named("minirun:ports")
     os.setsid()
     os.chdir("/")
@@ -275,8 +278,8 @@ def _become_holder() -> None:
         process.capset(0, 0, 0)
     else:
         process.setgroups([])
-        process.setgid(_NOBODY)
-        process.setuid(_NOBODY)
+        process.setgid(_FIRST_USER + pid)
+        process.setuid(_FIRST_USER + pid)
     events.close_log()
 
 

@@ -2,7 +2,7 @@
 
 That is what comes by IPv6 to a container that has IPv4 alone, and what comes to ::1. Each TCP
 connection becomes one to the container; each sender of UDP gets a socket of its own, until it has
-been silent for a minute. It runs as the user nobody, knows one container's address, and ends with
+been silent for a minute. It runs as a user of its own, knows one container's address, and ends with
 init.
 
 The real stack: docker-proxy does the same, one process a port, for the whole life of the port.

@@ -16,6 +16,7 @@ from minirun.net import nft
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     Statement = dict[str, Any]
@@ -27,6 +28,7 @@ _FINAL = {"accept": ACCEPT, "drop": DROP, "reject": DROP, "masquerade": MASQUERA
 _TARGETS = {"REJECT": "reject", "MASQUERADE": "masquerade", "SNAT": "snat", "DNAT": "dnat",
             "REDIRECT": "redirect"}  # fmt: skip
 """Those of iptables' own that nft has a statement for: iptables-extensions(8)."""
+_CONNTRACK = '"name": "conntrack"'
 _DEEPEST = 16
 """Jumps, one in the other: NFT_JUMP_STACK_SIZE, linux/netfilter/nf_tables.h."""
 _FAMILIES = {4: ("inet", "ip"), 6: ("inet", "ip6")}
@@ -343,26 +345,74 @@ def read(*table: str) -> Ruleset | None:
 
     None if nft can list none. Raises NetworkError if nft is missing, OSError.
     """
-    done = nft.run(["-j", "list", *(("table", *table) if table else ("ruleset",))])
+    words = ["list", *(("table", *table) if table else ("ruleset",))]
+    done = nft.run(["-j", *words])
     if done.status:
         return None
     try:
-        return Ruleset(json.loads(done.output)["nftables"])
+        rows = json.loads(done.output)["nftables"]
+        if _CONNTRACK in done.output:
+            _name_states(rows, nft.run(["-a", *words]).output)
+        return Ruleset(rows)
     except (ValueError, LookupError, TypeError):
         return None
 
 
-def dropped(tables: list[tuple[str, str]], packet: PacketFacts) -> Judgement | None:
+def _name_states(rows: list[dict[str, Any]], text: str) -> None:
+    """Replace iptables' own match of states by nft's: its JSON says no states, its text does.
+
+    `text`: what `nft -a list` says; a table's handles are its own, so it is read table by table.
+    """
+    states: dict[tuple[str, ...], list[str]] = {}
+    table: tuple[str, ...] = ()
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["table"]:
+            table = (words[1], words[2])
+        elif words[-2:-1] == ["handle"] and "ct" in words:
+            at = words.index("ct")
+            if words[at + 1] == "state" and words[at + 2].replace(",", "").isalpha():
+                states[(*table, words[-1])] = words[at + 2].split(",")
+    for rule in (row["rule"] for row in rows if "rule" in row):
+        asked = states.get((rule["family"], rule["table"], str(rule["handle"])))
+        for at, one in enumerate(rule["expr"] if asked else ()):
+            if (one.get("xt") or {}).get("name") == "conntrack":
+                left = {"ct": {"key": "state"}}
+                rule["expr"][at] = {"match": {"op": "in", "left": left, "right": asked}}
+
+
+def outward(source: str, bridge: str, link_out: str) -> PacketFacts:
+    """Return a container's packet to another host: TCP, to an address of RFC 5737 or RFC 3849."""
+    to = "2001:db8::1" if ":" in source else "198.51.100.1"
+    return PacketFacts(source, to, "tcp", 0, bridge, link_out)
+
+
+def dropped(
+    tables: list[tuple[str, str]],
+    packet: PacketFacts,
+    planned: Sequence[tuple[tuple[str, str, str], dict[str, Any]]] = (),
+) -> Judgement | None:
     """Return what is certain to drop a packet that the host forwards; None if nothing is.
 
-    `tables`: family and name of those that are asked. Raises NetworkError, OSError.
+    `tables`: family and name of those that are asked; `planned`: rules that are to stand in a
+    chain, which comes first as family, table and name. Raises NetworkError, OSError.
     """
     for each in tables:
         rules = read(*each)
+        for chain, rule in planned:
+            if rules and chain in rules.chains:
+                there = rules.chains[chain].rules
+                there.insert(len(there) - ends_in_return(there), rule)
         found = rules.judge("forward", packet) if rules else None
         if found and found.word == DROP:
             return found
     return None
+
+
+def ends_in_return(rules: list[dict[str, Any]]) -> bool:
+    """Return True if the last rule of a chain returns, whatever the packet."""
+    kinds = {next(iter(one)) for one in rules[-1]["expr"]} if rules else set()
+    return "return" in kinds and kinds <= {"counter", "return"}
 
 
 def rule_words(rule: dict[str, Any]) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from net.hosts import OUTSIDE, Host
 from required import installed
 
+DATA = Path(__file__).parent / "data"
+"""ufw.rules: iptables-save after `ufw enable`, 0.36.2. firewalld.nft: `nft list ruleset`, 1.3.3."""
 PING = ("busybox", "ping", "-c", "1", "-W", "1", OUTSIDE)
 POLICY = """
 table ip filter { chain FORWARD { type filter hook forward priority 0; policy drop; } }
@@ -95,8 +98,9 @@ def test_what_is_not_certain_to_drop(network_host: Host, rules: str, passes: boo
     host.shell("nft flush ruleset")
 
 
-def test_beside_docker(network_host: Host) -> None:
-    """Its rules, by iptables; and its own remedy, in DOCKER-USER."""
+@pytest.mark.parametrize("keeps_a_chain", [True, False])
+def test_beside_docker(network_host: Host, *, keeps_a_chain: bool) -> None:
+    """Its rules, by iptables: minirun's stand in DOCKER-USER, and no such chain is made."""
     host = network_host
     installed("iptables")
     for words in (
@@ -105,16 +109,45 @@ def test_beside_docker(network_host: Host) -> None:
         "-A FORWARD -o docker0 -j DOCKER", "-A FORWARD -i docker0 ! -o docker0 -j ACCEPT",
         "-A FORWARD -i docker0 -o docker0 -j ACCEPT",
     ):  # fmt: skip
-        assert host.shell(f"iptables {words}") == ""
+        if keeps_a_chain or "DOCKER-USER" not in words:
+            assert host.shell(f"iptables {words}") == ""
     if "table ip filter" not in host.shell("nft list ruleset"):
         pytest.skip("iptables here writes the legacy tables")
+    before = host.shell("nft list ruleset")
     done = host("run", "--rm", "-q", *PING)
-    assert done.returncode == 1
+    assert host.shell("nft list ruleset") == before
+    if keeps_a_chain:
+        assert (done.returncode, done.stderr) == (0, "")
+    else:
+        assert done.returncode == 1
+        assert "chain FORWARD of table ip filter drops its packets (policy drop)" in done.stderr
+    host.shell("nft flush ruleset")
+
+
+def test_the_rules_of_ufw(network_host: Host) -> None:
+    """Its hands are unknown: what its policy drops is said, and nothing is written there."""
+    host = network_host
+    installed("iptables")
+    host.shell(f"iptables-restore < {DATA / 'ufw.rules'}")
+    if "table ip filter" not in host.shell("nft list ruleset"):
+        pytest.skip("iptables here writes the legacy tables")
+    before = host.shell("iptables -S")
+    done = host("run", "--rm", "-q", "busybox", "true")
     assert "chain FORWARD of table ip filter drops its packets (policy drop)" in done.stderr
-    for side in ("-i", "-o"):
-        host.shell(f"iptables -I DOCKER-USER {side} minirun0 -j ACCEPT")
-    done = host("run", "--rm", "-q", *PING)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert host.shell("iptables -S") == before
+    assert not finding(host)["works"]
+    host.shell("nft flush ruleset")
+
+
+def test_the_rules_of_firewalld_without_firewalld(network_host: Host) -> None:
+    """Its table alone, as a stopped daemon may leave it: no one can be asked."""
+    host = network_host
+    assert host.shell(f"nft -f {DATA / 'firewalld.nft'}") == ""
+    before = host.shell("nft list ruleset")
+    done = host("run", "--rm", "-q", "busybox", "true")
+    assert "chain filter_FWD_public of table inet firewalld drops its packets" in done.stderr
+    assert host.shell("nft list ruleset") == before
+    assert not finding(host)["works"]
     host.shell("nft flush ruleset")
 
 

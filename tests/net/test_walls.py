@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 
+from conftest import wait_until
 from net.hosts import HOST, Host
 from net.test_scenarios import GET, NO_ANSWER, REFUSED, address, page, serve
 
@@ -31,7 +33,20 @@ def test_the_hosts_loopback(network_host: Host) -> None:
     """With route_localnet a packet to 127.0.0.1 comes in by the gateway, and has to be dropped."""
     host = network_host
     server = listening(host, "127.0.0.1", 7777)
-    host.run("run", "-d", "-q", "--name", "in", "--cap-add", "NET_ADMIN", "busybox", "sleep", "99")
+    host.run(
+        "run",
+        "-d",
+        "-q",
+        "--name",
+        "in",
+        "-p",
+        "127.0.0.1:9000:90",
+        "--cap-add",
+        "NET_ADMIN",
+        "busybox",
+        "sleep",
+        "99",
+    )
     pid = json.loads(host.run("state", "in"))["pid"]
     own = ["nsenter", f"--net=/proc/{pid}/ns/net"]
     text = """ip address del 127.0.0.1/8 dev lo
@@ -108,15 +123,70 @@ def test_no_address_of_a_neighbour_for_longer_than_it_lives(network_host: Host) 
     assert page(host, f"{HOST}:8080", outside=True) == "hello"
 
 
+def holder_of(host: Host) -> int:
+    """Return the pid of the one process that holds ports on the host."""
+    return int(host.shell("pgrep -x minirun:ports --ns $$ --nslist net").split()[0])
+
+
+def test_who_may_end_the_process_that_holds_the_ports(network_host: Host) -> None:
+    """Not the user nobody, as which other services run too, nor another container's holder."""
+    host = network_host
+    serve(host, "-p", "8080:80")
+    pid = holder_of(host)
+    for uid in (65534, 1000, 0xF000_0000 + pid + 1):
+        done = host.shell(f"setpriv --reuid {uid} --clear-groups sh -c 'kill -9 {pid}'")
+        assert "peration not permitted" in done, uid
+    taken = "import socket; socket.create_server(('', 8080))"
+    done = host.shell(f'setpriv --reuid 65534 --clear-groups {sys.executable} -c "{taken}"')
+    assert "Address already in use" in done
+    assert page(host, "[::1]:8080") == "hello"
+
+
+ADVERTISEMENT = """
+import socket, struct, sys
+link = "eth0"
+raw = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
+raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 255)
+prefix = struct.pack("!BBBBIII16s", 3, 4, 64, 0xC0, 9999, 9999, 0,
+                     socket.inet_pton(socket.AF_INET6, "2001:db8:bad::"))
+text = struct.pack("!BBHBBHII", 134, 0, 0, 64, 0, 9999, 0, 0) + prefix
+for _ in range(3):
+    raw.sendto(text, ("ff02::1", 0, 0, socket.if_nametoindex(link)))
+"""
+"""A router advertisement, RFC 4861: a default route and a prefix."""
+
+
+def test_a_neighbours_router_advertisements(network_host: Host) -> None:
+    """Nobody on the network takes a route or an address from it, nor does the host."""
+    host = network_host
+    host.run("network", "create", "--ipv6", "--subnet", "fd00:99::/64", "six")
+    for name in ("victim", "bad"):
+        host.run("run", "-d", "-q", "--name", name, "--network", "six", "busybox", "sleep", "99")
+    enter = {
+        name: f"nsenter --net=/proc/{json.loads(host.run('state', name))['pid']}/ns/net"
+        for name in ("victim", "bad")
+    }
+    look = "ip -6 route; ip -6 -o address | grep -v fe80"
+    before = {way: host.shell(f"{way} sh -c '{look}'") for way in ("", enter["victim"])}
+    said = host.shell(f"{enter['bad']} {sys.executable} - <<'E'\n{ADVERTISEMENT}\nE")
+    assert said == ""
+    time.sleep(1)
+    for way, text in before.items():
+        assert host.shell(f"{way} sh -c '{look}'") == text, way or "the host"
+    host.shell(f"{enter['victim']} sysctl -qw net.ipv6.conf.eth0.accept_ra=1")
+    host.shell(f"{enter['bad']} {sys.executable} - <<'E'\n{ADVERTISEMENT}\nE")
+    wait_until(lambda: "2001:db8:bad:" in host.shell(f"{enter['victim']} sh -c '{look}'"))
+
+
 def test_the_process_that_holds_the_ports(network_host: Host) -> None:
-    """It runs as the user nobody, has no capability and only its sockets, and ends with init."""
+    """It is a user of its own, has no capability and only its sockets, and ends with init."""
     host = network_host
     serve(host, "-p", "8080:80", "-p", "5300:53/udp")
-    pids = host.shell("pgrep -l -x minirun:ports --ns $$ --nslist net")
-    pid = int(pids.split()[0])
+    pid = holder_of(host)
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         rows = {line.partition(":")[0]: line.partition(":")[2].strip() for line in file}
-    assert rows["Uid"].split() == ["65534"] * 4
+    own = str(0xF000_0000 + pid)
+    assert rows["Uid"].split() == rows["Gid"].split() == [own] * 4
     assert rows["CapEff"] == rows["CapPrm"] == "0" * 16
     assert rows["Groups"] == ""
     kinds = subprocess.run(
@@ -204,8 +274,43 @@ CREATE = [
     (("--subnet", "10.1.1.1", "x"), "invalid --subnet '10.1.1.1'"),
     (("--subnet", "10.1.1.1/24", "x"), "10.1.1.1/24 has host bits set"),
     (("--subnet", "10.1.1.0/31", "x"), "four addresses at least"),
-    (("--subnet", "127.0.0.0/8", "x"), "no container can have an address of it"),
-    (("--subnet", "224.0.0.0/8", "x"), "no container can have an address of it"),
+    (("--subnet", "127.0.0.0/8", "x"), "no container can have an address of 127.0.0.0/8"),
+    (("--subnet", "224.0.0.0/8", "x"), "no container can have an address of 224.0.0.0/4"),
+    *(
+        (("--subnet", subnet, "x"), "no container can have an address of ")
+        for subnet in (
+            "0.0.0.0/0",
+            "0.0.0.0/8",
+            "0.0.0.0/1",
+            "0.1.0.0/16",
+            "64.0.0.0/2",
+            "127.5.0.0/16",
+            "169.254.0.0/16",
+            "169.254.7.0/24",
+            "160.0.0.0/4",
+            "239.0.0.0/8",
+            "255.255.255.0/24",
+            "240.0.0.0/4",
+        )
+    ),
+    *(
+        (("--subnet", "10.44.0.0/24", "--subnet", subnet, "x"), "no container can have an ")
+        for subnet in (
+            "::/0",
+            "::/64",
+            "::/8",
+            "::ffff:10.0.0.0/104",
+            "::ffff:0:0/96",
+            "::10.0.0.0/104",
+            "64:ff9b::/96",
+            "fe80::/64",
+            "fe80::/10",
+            "fe00::/7",
+            "ff02::/64",
+            "ff00::/8",
+            "8000::/1",
+        )
+    ),
     (("--subnet", "192.0.2.0/24", "x"), "subnet 192.0.2.0/24 overlaps 192.0.2.0/24"),
     (("--subnet", "10.1.1.0/24", "--subnet", "10.2.2.0/24", "x"), "one for IPv4 is given already"),
     (("--subnet", "10.1.1.0/24", "--gateway", "10.2.2.1", "x"), "no host's address in 10.1.1.0/24"),

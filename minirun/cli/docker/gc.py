@@ -13,7 +13,7 @@ from minirun.core.keeping.state_file import ForeignDirectory
 from minirun.core.keeping.visible import say, warn
 from minirun.doctor.attempts import sweep
 from minirun.image import workshop
-from minirun.net import attach, network
+from minirun.net import network, upkeep
 from minirun.running import gc as orphans
 from minirun.running import volumes
 
@@ -33,8 +33,12 @@ def main_gc(args: list[str], settings: Settings) -> int:
         _show_removed(name, "its maker died", dry=flags.dry_run)
     failed = _collect(settings, dry=flags.dry_run)
     if os.path.isdir(network.folder(settings.store)):
-        for name in attach.sweep(settings.store, dry=flags.dry_run):
+        for name in upkeep.sweep(settings.store, dry=flags.dry_run):
             _show_removed(name, "its container is gone", dry=flags.dry_run)
+        if not upkeep.is_whole(settings.store):
+            names = ", ".join([] if flags.dry_run else upkeep.reload(settings.store))
+            done = f"drew anew the rules of networks {names}" if names else "would draw rules anew"
+            show([f"{done}: another program had removed them"])
     if not flags.dry_run:
         for name in sweep(settings.root) if os.path.isdir(settings.root) else ():
             _show_removed(name, "its doctor died", dry=False)

@@ -24,7 +24,7 @@ from minirun.show.text import network_picture, paint, table
 with lazy:
     from minirun.cli.docker import filters
     from minirun.inspect.network import facts, passages, ways, why
-    from minirun.net import attach, links, rtnetlink  # pyroute2: 130 ms
+    from minirun.net import attach, links, rtnetlink, upkeep  # pyroute2: 130 ms
     from minirun.running import moments
     from minirun.show.figures import network as network_figure
     from minirun.show.template import formats, values
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _HERE = "minirun.cli.docker.network"
-_NAMES = ("create", "ls", "inspect", "rm", "prune", "connect", "disconnect", "why")
+_NAMES = ("create", "ls", "inspect", "rm", "prune", "connect", "disconnect", "reload", "why")
 COMMANDS = dict.fromkeys(_NAMES, _HERE)
 FILTERS = ("dangling", "driver", "id", "label", "name", "scope", "type")
 FIELDS = {
@@ -115,6 +115,12 @@ class NetworkDisconnect(Flags):
 
     command = "network disconnect"
     force: bool = flag("-f")
+
+
+class NetworkReload(Flags):
+    """Draw the rules of all networks anew."""
+
+    command = "network reload"
 
 
 class NetworkWhy(Flags):
@@ -379,7 +385,7 @@ def _remove(store: str, name: str) -> None:
         if users := [lease.id for lease in leases.all_of(store, name) if leases.is_live(lease)]:
             text = f"network {name} is in use by {', '.join(sorted(users))}"
             raise NetworkError(text, f"minirun network disconnect {name} {users[0]}")
-        attach.take_back_all(store, name)
+        upkeep.take_back_all(store, name)
         network.forget(store, name)
 
 
@@ -424,6 +430,13 @@ def main_disconnect(args: list[str], settings: Settings) -> int:
     _one(flags, 2, "minirun network disconnect NETWORK CONTAINER")
     attach.disconnect(_running(settings, flags.args[1]), flags.args[0])
     return 0
+
+
+def main_reload(args: list[str], settings: Settings) -> int:
+    """Draw the rules of all networks that are in use; print their names."""
+    NetworkReload(args).none()
+    _need_root()
+    return show(upkeep.reload(settings.store))
 
 
 def _running(settings: Settings, name: str) -> Container:

@@ -6,6 +6,8 @@
         networks/NAME/            a network: network.json, leases/ID             net/network, leases
         volumes/NAME/             a volume: volume.json, _data/                running/volumes
         networks/.forwarding      what was set before the host forwarded         net/forwarding
+        networks/.docker-user     rules stand in docker's DOCKER-USER          net/docker_user
+        networks/.firewalld       what was added to firewalld's zone           net/firewalld
         builds/                   the cache of `build`                         image/dockerfile
         drivers/                  files of SIMULATED drivers, simulated.json   gpu/simulated
         roots/CRC32-NAME          a link to each state root in use             engines/roots
@@ -50,7 +52,7 @@ Only `run IMAGE` has rootfs, upper, work, lower, volumes. Without privileges: en
 STORE = "/var/lib/minirun"
 IMAGES, DRIVERS, ROOTS, CONTAINERS = "images", "drivers", "roots", "containers"
 NETWORKS, NETWORK, LEASES = "networks", "network.json", "leases"
-FORWARDING = ".forwarding"
+FORWARDING, DOCKER_USER, FIREWALLD = ".forwarding", ".docker-user", ".firewalld"
 VOLUME, VOLUME_DATA = "volume.json", "_data"
 
 # A state root: a container's directory is f"{root}/{id}".

@@ -274,9 +274,12 @@ def _end(
     inner = there.link(lease.interface)
     missing, foreign = _of_cable(net, lease, outside, inner, bridge)
     for name, what in map(_words, firewall.elements(net, (lease,)) if lease.ports else ()):
-        elements = {f"{expression_words(k)} : {expression_words(v)}" for k, v in
-                    table.elements(name)}  # fmt: skip
-        missing += [f"element {what} of the map {name}"] * (what not in elements)
+        kind = "map" if " : " in what else "set"
+        elements = {
+            " : ".join(map(expression_words, row if kind == "map" else (row,)))
+            for row in table.elements(name)
+        }
+        missing += [f"element {what} of the {kind} {name}"] * (what not in elements)
     routes = tuple(one for one in there.routes if one.link == lease.interface)
     gateways = {net.gateway, net.gateway6}
     for one in routes:

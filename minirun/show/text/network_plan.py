@@ -18,7 +18,9 @@ with lazy:
     from minirun.inspect.network import inside
     from minirun.net import (
         attach,
+        docker_user,
         firewall,
+        firewalld,
         forwarding,
         links,
         names,
@@ -27,6 +29,7 @@ with lazy:
         plans,
         ports,
         rtnetlink,
+        upkeep,
         userspace,
     )
 
@@ -76,7 +79,10 @@ def _networks(container: Container, asked: NetworkRequest, pid: int) -> Iterator
         settings = forwarding.plan(route, [each.network for each in planned])
         own = [(each.network, each.lease) for each in planned]
         chains = nft.run([*firewall.LIST.split()]).output
-        no_way_out = attach.why_no_way_out(route, container.id, own, chains)
+        networks = [each.network for each in planned]
+        passes = docker_user.needed(route, store, networks, chains)
+        sources = firewalld.needed(route, networks, chains)
+        no_way_out = attach.why_no_way_out(route, container.id, own, chains, passes)
     for each in planned:
         yield from _of_network(each, pid)
     for change in links.default_routes([each.network for each in planned], set()):
@@ -96,7 +102,14 @@ def _networks(container: Container, asked: NetworkRequest, pid: int) -> Iterator
     for net, lease in own:
         for name, what in [*firewall.elements(net), *_published(net, lease)]:
             yield f"nft add element {firewall.TABLE} {name} '{{ {what} }}'"
-    if no_way_out:
+    for net, lease in own:
+        if upkeep.on_loopback((lease,)):
+            yield links.localnet(net, is_on=True).describe()
+    for rule in passes:
+        yield f"nft {rule.command()}"
+    for subnet in sources:
+        yield f"firewall-cmd {' '.join(firewalld.command('--add-source', subnet))}"
+    if no_way_out and not sources:
         yield no_way_out
     yield from _names(container, asked, own)
 
