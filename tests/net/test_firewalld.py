@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,8 +40,10 @@ class InCell(Host):
 @pytest.fixture(scope="module")
 def running() -> Iterator[tuple[Cell, int]]:
     """firewalld, for all tests of it, and the pid of the host outside."""
-    for program in ("ip", "nft", "firewalld", "firewall-cmd", "dbus-daemon"):
+    for program in ("ip", "nft", "dbus-daemon"):
         installed(program)
+    if not shutil.which("firewalld"):  # `make tested` installs none: it would run at once
+        pytest.skip("firewalld is not installed")
     cell = Cell()
     try:
         cell.run("mkdir", "-p", "/run/dbus", "/run/lock", check=True)
