@@ -22,6 +22,7 @@ with lazy:  # after clone, while init builds its root filesystem
     import select
 
     from minirun.net import (
+        dropping,
         firewall,
         forwarding,
         leases,
@@ -32,7 +33,6 @@ with lazy:  # after clone, while init builds its root filesystem
         plans,
         ports,
         rtnetlink,
-        ruleset,
         upkeep,
         userspace,
     )
@@ -245,8 +245,8 @@ def why_no_way_out(
         return ""
     net, lease = first
     out = links.way_out(route)[0]
-    packet = ruleset.outward(lease.address, net.bridge, out)
-    found = ruleset.dropped(tables, packet, [rule.planned for rule in planned or ()])
+    packet = dropping.outward(lease.address, net.bridge, out)
+    found = dropping.dropped(tables, packet, [rule.planned for rule in planned or ()])
     if not found:
         return ""
     by = f"{found.where} drops its packets ({clean(found.rule)})"

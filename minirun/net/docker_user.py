@@ -26,7 +26,7 @@ from binascii import crc32
 
 from minirun.core.keeping import places, state
 from minirun.core.keeping.record import Record
-from minirun.net import firewall, links, nft, ruleset
+from minirun.net import dropping, firewall, links, nft
 from minirun.net.network import Network, folder, is_name
 
 TYPE_CHECKING = False
@@ -65,7 +65,7 @@ class PassRule(Record):
 
     @property
     def planned(self) -> tuple[tuple[str, str, str], dict[str, Any]]:
-        """Its chain, and the rule as libnftables-json(5) has it: for minirun.net.ruleset."""
+        """Its chain, and the rule as libnftables-json(5) has it: for minirun.net.dropping."""
         pairs = (("iifname", self.link_in), ("oifname", self.link_out))
         matches = [
             {"match": {"op": "==", "left": {"meta": {"key": key}}, "right": value}}
@@ -163,4 +163,4 @@ def _present(store: str, family: str) -> tuple[dict[str, int], int]:
         str(rule["comment"]): int(rule["handle"])
         for rule in found if str(rule.get("comment", "")).startswith(own)
     }  # fmt: skip
-    return handles, int(found[-1]["handle"]) if ruleset.ends_in_return(found) else 0
+    return handles, int(found[-1]["handle"]) if dropping.ends_in_return(found) else 0

@@ -21,7 +21,7 @@ import os
 
 from minirun.core import events
 from minirun.core.keeping import jsonlite, places, state
-from minirun.net import links, nft, ruleset
+from minirun.net import dropping, links, nft, ruleset
 from minirun.net.network import Network, folder
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ def needed(route: Route, networks: list[Network], chains: str) -> list[str]:
     for net in networks if rules else ():
         pairs = ((net.subnet, net.gateway), (net.subnet6, net.gateway6))
         for subnet, address in pairs if not net.internal else ():
-            packet = ruleset.outward(address, net.bridge, link_out)
+            packet = dropping.outward(address, net.bridge, link_out)
             if subnet and rules and rules.judge("forward", packet).word == ruleset.DROP:
                 found.append(subnet)
     return found if found and not _call("--state") else []

@@ -23,12 +23,20 @@ PING = ("busybox", "ping", "-c", "1", "-W", "2", OUTSIDE)
 SEEN = "iptables -S DOCKER-USER"
 
 
+class Forwarder(Docker):
+    """dockerd drops what others forward if it was the one that switched forwarding on."""
+
+    def set_up(self) -> None:
+        self.cell.run("sysctl", "-qw", "net.ipv4.ip_forward=0", check=True)
+        super().set_up()
+
+
 @pytest.fixture(scope="module")
 def engine(command: str) -> Iterator[tuple[Docker, int]]:
     """dockerd, for all tests of it, and the pid of the host outside."""
     for program in ("ip", "nft", "iptables"):
         installed(program)
-    docker = Docker("runc", command)
+    docker = Forwarder("runc", command)
     try:
         with namespace() as outside:
             cable(docker.cell.pid, outside)
