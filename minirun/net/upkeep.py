@@ -159,7 +159,7 @@ def take_back_dead(store: str, *, but: str = "") -> None:
                 if lease.container != but:
                     take_back(store, network.load(store, name), lease)
         except network.NetworkError as error:  # a damaged network: this container is on another
-            warn(f"a lease of {name} is left for gc: {error}")
+            warn(f"the network {name} is left for gc: {error}")
 
 
 def sweep(store: str, *, dry: bool) -> list[str]:
