@@ -82,6 +82,8 @@ class CommandError(MinirunError):
 
 HINTS = {
     ("clone3", "EPERM"): "run as root, or ask for a user namespace with --uidmap and --gidmap",
+    ("clone3", "EACCES"): "the cgroup is another's; or, on Ubuntu, users may make no namespaces: "
+    "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
     ("clone3", "ENOSPC"): "too many namespaces: see /proc/sys/user/max_*_namespaces",
     ("clone3", "EINVAL"): "this kernel lacks one of the namespaces asked for: minirun doctor",
     ("unshare", "EPERM"): "run as root",
