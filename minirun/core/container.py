@@ -73,9 +73,12 @@ class Container:
         """Return True if init stays dumpable until stage 7, when the first program runs in there.
 
         Otherwise its owner, without privileges, could not write its id maps, nor enter it for stage
-        5. No other process could look into init: its user namespace is new.
+        5. No other process can look into init: it is alone in its user namespace, or, if it joins
+        one, in its pid namespace.
         """
-        return self.unprivileged and self.config.new_namespace("user")
+        spaces, is_new = self.config.namespaces, self.config.new_namespace
+        alone = is_new("user") or ("user" in spaces and is_new("pid"))
+        return self.unprivileged and alone
 
     def layer_paths(self) -> list[str]:
         """Return the layers' paths as init sees them: in a user namespace, id-mapped mounts."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 
 from minirun.core.config import Config
-from minirun.core.errors import ConfigError, UsageError
+from minirun.core.errors import ConfigError, MinirunError, UsageError
 from minirun.core.keeping.places import ROOT, STORE
 from minirun.core.process import caps
 from minirun.engines import rootless
@@ -43,20 +43,54 @@ def check_home(root: str) -> None:
         raise UsageError("there is no $HOME to keep images and containers below", hint)
 
 
-def adapt(document: dict[str, Any]) -> None:
+def adapt(document: dict[str, Any], joined: dict[str, str] | None = None) -> dict[str, str]:
     """Change the config.json of `run IMAGE`: a user namespace, and nothing that it cannot have.
 
     The device rules go: only root can have any, and without them the permissions of the host's
-    nodes hold, since such a container can make no node.
+    nodes hold, since such a container can make no node. `joined`: kind of namespace → id of the
+    container that it joins. Return the same, with the user namespace to which those belong: in it
+    alone they can be entered. Raises MinirunError, OSError.
     """
-    linux = document["linux"]
-    if not any(row["type"] == "user" for row in linux["namespaces"]):
-        linux["namespaces"].append({"type": "user"})
-        linux["uidMappings"], linux["gidMappings"] = idmap.default()
+    linux, joined = document["linux"], joined or {}
+    rows = linux["namespaces"]
+    owner = _owner({row["type"]: row["path"] for row in rows if row["type"] in joined})
+    if owner:
+        kind, path = owner
+        if any(row["type"] == "user" for row in rows):
+            text = f"--{kind} container:{joined[kind]}: its user namespace is joined, too"
+            raise UsageError(text, "leave --uidmap and --gidmap out")
+        rows.append({"type": "user", "path": path})
+        joined = joined | {"user": joined[kind]}
+        pid = path.split("/")[2]
+        maps = idmap.read(pid, "uid_map"), idmap.read(pid, "gid_map")
+    else:
+        if not any(row["type"] == "user" for row in rows):
+            rows.append({"type": "user"})
+            linux["uidMappings"], linux["gidMappings"] = idmap.default()
+        maps = linux["uidMappings"], linux["gidMappings"]
     del linux["resources"]["devices"]
-    maps = linux["uidMappings"], linux["gidMappings"]
     for row in document["mounts"]:
         row["options"] = [word for word in row["options"] if _is_mapped(word, *maps)]
+    return joined
+
+
+def _owner(paths: dict[str, str]) -> tuple[str, str] | None:
+    """Return the kind of one of the namespaces at `paths`, and the path of its user namespace.
+
+    `paths`: kind → /proc/PID/ns/FILE. None if they belong to the caller's own. Raises MinirunError
+    if they belong to several, OSError.
+    """
+    found = {}
+    own = os.stat("/proc/self/ns/user").st_ino
+    for kind, path in paths.items():
+        user = f"{os.path.dirname(path)}/user"
+        if (number := os.stat(user).st_ino) != own:
+            found[number] = (kind, user)
+    if len(found) > 1:
+        names = " and ".join(f"--{kind}" for kind, _ in found.values())
+        text = f"{names}: without root, containers with user namespaces of their own"
+        raise MinirunError(text, "run the second with --pid or --network container:FIRST")
+    return next(iter(found.values()), None)
 
 
 def _is_mapped(option: str, uids: IdMapRows, gids: IdMapRows) -> bool:

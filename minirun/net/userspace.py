@@ -64,6 +64,11 @@ def attach(container: Container, asked: NetworkRequest, pid: int) -> NetworkRequ
 
     Raises NetworkError, which holds what the program says, or names who has a port; OSError.
     """
+    if not container.stays_dumpable:
+        text = (
+            "init, which shares a pid namespace, is closed to a program that would pass packets on"
+        )
+        raise NetworkError(text, "--network container:ID, too, or --network none")
     rows = [ports.Port(*row) for row in asked.ports]
     numbers = _free(rows)
     rows = [row._replace(first=n, last=n) for row, n in zip(rows, numbers, strict=True)]

@@ -78,8 +78,9 @@ def _launch(
 ) -> int:  # fmt: skip
     """Make the container; what then depends on the flags. Raises MinirunError, OSError."""
     document = run_config.config(container_id, options)
+    joined = options.joined
     if unprivileged():
-        rootless_config.adapt(document)
+        joined = rootless_config.adapt(document, joined)
     config = Config(document, f"{settings.root}/{container_id}", options.choices)
     limits = _limits(flags)
     health = options.declared.get("healthcheck")
@@ -102,7 +103,7 @@ def _launch(
             gpus=flags.gpus, warnings=list(options.warnings), seccomp=options.seccomp,
             network=options.network.as_json() if options.network else None,
             default_pids_limit="pids_limit" not in flags.given, declared=options.declared,
-            mounts=list(options.mount_records) or None, joined=options.joined,
+            mounts=list(options.mount_records) or None, joined=joined,
             cap_add=flags.cap_add or None, cap_drop=flags.cap_drop or None,
             shared_memory=options.shm == places.SHM,
             labels=options.labels, restart=restart, interactive=flags.interactive, health=health,

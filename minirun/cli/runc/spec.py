@@ -45,7 +45,7 @@ def main_spec(args: list[str], settings: Settings) -> int:
         if options.mounts:
             mounts.in_bundle(document)
         if without_root:
-            rootless_config.adapt(document)
+            rootless_config.adapt(document, options.joined)
         return write(clean_json(jsonlite.dumps(document, indent=2)) + "\n")
     ignored = flags.given - {"bundle", "rootless"}
     flags.refuse_flags(ignored, "without an image", "minirun spec [flags] IMAGE")

@@ -94,7 +94,7 @@ def _helper(container: Container, opened: dict[str, int], flags: int, channel: C
             process.prctl(process.PR_SET_DUMPABLE, 0, why=why)
         _join(container, opened)
         if container.config.new_namespace("time"):
-            if container.stays_dumpable:
+            if container.unprivileged and container.config.new_namespace("user"):
                 flags &= ~namespaces.CLONE_NEWUSER
                 namespaces.unshare(namespaces.CLONE_NEWUSER, why="clocks are a privilege")
             _new_clocks(container)

@@ -151,8 +151,11 @@ def empty_directory(container: Container, fd: int) -> None:
     """Remove from a container's directory the files of ids that only its namespace knows.
 
     And overlay's work directory, which only root may read. Done in a user namespace with the
-    same maps. Raises MinirunError, OSError.
+    same maps; the caller's own, if the container has joined one. Raises MinirunError, OSError.
     """
+    maps = container.config.linux
+    if not container.config.new_namespace("user"):
+        maps = dict(zip(("uidMappings", "gidMappings"), idmap.default(), strict=True))
     ready, tell = os.pipe2(os.O_CLOEXEC)
     why = "in here the ids of the container's files are known"
     child, pidfd = namespaces.clone3(namespaces.CLONE_NEWUSER, why=why)
@@ -170,7 +173,7 @@ def empty_directory(container: Container, fd: int) -> None:
             os._exit(1)
     try:
         os.close(ready)
-        idmap.write(child, container.config.linux)
+        idmap.write(child, maps)
         os.write(tell, b"!")
     finally:
         os.close(tell)
