@@ -2,7 +2,8 @@
 
 CPU, memory, processes and block I/O are the cgroup's (minirun.cgroups.stats), the network's bytes
 those of init's /proc/PID/net/dev without lo, GPUs NVML's. Memory is counted as docker does: without
-the file pages that the kernel would give back first (inactive_file).
+the file pages that the kernel would give back first (inactive_file). What nothing counts is --, as
+docker has it: a user without a delegated cgroup has no numbers but the network's.
 """
 
 from __future__ import annotations
@@ -29,6 +30,14 @@ with lazy:
 _HUGE = 1 << 60
 """A limit of memory above that is none: version 1 has the highest number for it."""
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.core.keeping.container_record import CgroupRecord
+
+_BY_CGROUP = ("CPUPerc", "MemUsage", "MemPerc", "BlockIO", "PIDs")
+_NOT_COUNTED = {"MemUsage": "-- / --"}
+"""What docker shows for what it does not know; else --."""
+
 
 class Sample(Record):
     """What one container has used up to now: bytes, nanoseconds, tasks."""
@@ -36,6 +45,8 @@ class Sample(Record):
     record: ContainerRecord
     at: int
     """CLOCK_MONOTONIC, in nanoseconds."""
+    uncounted: tuple[str, ...] = ()
+    """The fields of docker's `stats` for which it runs and nothing counts."""
     cpu: int = 0
     memory: int = 0
     limit: int = 0
@@ -53,8 +64,11 @@ def samples(records: list[ContainerRecord]) -> list[Sample]:
 
 def _sample(record: ContainerRecord) -> Sample:
     cgroup, now = record.cgroup, time.monotonic_ns()
-    if not record.pid or not cgroup or not cgroup["version"]:
+    if not record.pid or record.status == state.STOPPED:
         return Sample(record, now)
+    received, sent = _network(record.pid)
+    if not cgroup or not cgroup["version"]:
+        return Sample(record, now, _BY_CGROUP, received=received, sent=sent)
     try:
         found = stats.stats(cgroup)
     except (MinirunError, OSError, ValueError):  # it has just gone
@@ -63,13 +77,22 @@ def _sample(record: ContainerRecord) -> Sample:
     usage = memory["usage"].get("usage", 0)
     idle = raw.get("total_inactive_file", raw.get("inactive_file", 0))
     limit = memory["usage"]["limit"]
-    received, sent = _network(record.pid)
     read, written = (_block(found["blkio"], op) for op in ("read", "write"))
+    uncounted: tuple[str, ...] = () if "usage" in memory["usage"] else ("MemUsage", "MemPerc")
+    uncounted += () if "current" in found["pids"] else ("PIDs",)
+    uncounted += () if _counts_blocks(cgroup) else ("BlockIO",)
     return Sample(
-        record, now, found["cpu"]["usage"].get("total", 0), max(0, usage - idle),
+        record, now, uncounted, found["cpu"]["usage"].get("total", 0), max(0, usage - idle),
         limit if 0 < limit < _HUGE else _machine(), found["pids"].get("current", 0),
         received, sent, read, written,
     )  # fmt: skip
+
+
+def _counts_blocks(cgroup: CgroupRecord) -> bool:
+    """Return True if a controller counts block I/O: without any the file is there, and empty."""
+    if cgroup["version"] == 1:
+        return "blkio" in cgroup["dirs"]
+    return os.path.exists(f"{cgroup['dirs']['']}/io.stat")
 
 
 def _block(blkio: dict[str, Any], op: str) -> int:
@@ -121,6 +144,7 @@ def _row(old: Sample, new: Sample, gpus: dict[str, str] | None) -> Fields:
         MemPerc=f"{share:.2f}%", NetIO=f"{human(new.received)} / {human(new.sent)}",
         BlockIO=f"{human(new.read)} / {human(new.written)}", PIDs=str(new.pids),
     )  # fmt: skip
+    found |= {name: _NOT_COUNTED.get(name, "--") for name in new.uncounted}
     if gpus is not None:
         found["GPU"] = gpus.get(record.directory, "-")
     return found

@@ -10,23 +10,31 @@ no mount that the container has made itself. So the root mount alone is cloned, 
 bind mounts are laid over it in a mount namespace of its own. init's namespace is entered for one
 system call, open_tree(2), in which no path is looked up and no file of the container is loaded
 (CVE-2019-14271 was docker-tar in a chroot, which loaded the container's libraries).
+
+A user without root has no right to mount but in a user namespace: `cp` becomes root of the
+container's (:func:`become_root`), or of one with the same maps if the container has ended.
 """
 
 from __future__ import annotations
 
+import _socket
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from minirun.core.container import Container
-from minirun.core.errors import ConfigError, StateError
+from minirun.core.errors import ConfigError, MinirunError, StateError
 from minirun.core.keeping import places, state
 from minirun.core.keeping.settings import unprivileged
+from minirun.core.keeping.visible import say
 from minirun.core.kernel import files, mounts, namespaces
 from minirun.core.rootfs import build, mount_entry, mount_options
 from minirun.core.rootfs.build import RootMount
 from minirun.core.rootfs.inroot import Root
+from minirun.oci import descriptors
+from minirun.oci.exec import created
+from minirun.oci.namespaces import idmap
 
 _MOUNT = namespaces.FLAGS["mount"]
 _READ = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -83,11 +91,11 @@ def user_namespace(container: Container) -> Iterator[int]:
 
     Raises StateError, OSError.
     """
-    if "user" not in container.config.namespaces or _has_ended(container):
+    entered = unprivileged() and os.geteuid() == 0
+    if "user" not in container.config.namespaces or _has_ended(container) or entered:
         yield -1
         return
-    init = container.record.first_process()
-    fd = os.open(f"/proc/{init['pid']}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    init, fd = container.record.first_process(), _namespace(container, "user")
     try:
         if not state.is_alive(init):
             raise StateError(f"container {container.id} ended just now", "try it again")
@@ -104,10 +112,60 @@ def _has_ended(container: Container) -> bool:
     return status == state.STOPPED
 
 
+def become_root(container: Container) -> bool:
+    """Be root of the container's user namespace from now on, if the caller has no root.
+
+    There the caller may mount what the container has, and give files its ids; the host's files it
+    reaches as before, since it is the same user to them. There is no way back. Return False if
+    nothing is to be done. Raises MinirunError, OSError.
+    """
+    if not unprivileged() or "user" not in container.config.namespaces:
+        return False
+    if _has_ended(container):
+        _with_the_same_maps(container)
+    else:
+        with user_namespace(container) as fd:
+            namespaces.setns(fd, namespaces.CLONE_NEWUSER, why="root there may mount")
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+    return True
+
+
+def _with_the_same_maps(container: Container) -> None:
+    """Make a user namespace with the maps of the container's. Raises MinirunError, OSError.
+
+    A child that stays outside writes them: from inside only one's own id can be mapped.
+    """
+    caller, (ready, tell) = os.getpid(), os.pipe2(os.O_CLOEXEC)
+    child, pidfd = namespaces.clone3(0, why="it writes the id maps from outside")
+    if child == 0:
+        os.close(tell)
+        try:
+            os.read(ready, 1)
+            idmap.write(caller, idmap.of_container(container.config))
+            os._exit(0)
+        except MinirunError as error:
+            say(error.line())
+        finally:
+            os._exit(1)
+    os.close(ready)
+    os.close(pidfd)
+    namespaces.unshare(namespaces.CLONE_NEWUSER, why="the container's ids are known there")
+    os.write(tell, b"!")
+    os.close(tell)
+    if os.waitpid(child, 0)[1]:
+        raise StateError(f"the ids of container {container.id} cannot be mapped")
+
+
 def _root_of_init(container: Container) -> int:
     """Return a descriptor of init's root directory. Raises StateError."""
     init = container.record.first_process()
     try:
+        if _is_closed(container):
+            fd, found = created.receive(container)
+            for each in found.values():
+                os.close(each)
+            return fd
         fd = os.open(f"/proc/{init['pid']}/root", _READ)
     except (FileNotFoundError, ProcessLookupError):
         raise StateError(f"container {container.id} ended just now", "try it again") from None
@@ -117,30 +175,69 @@ def _root_of_init(container: Container) -> int:
     return fd
 
 
+def _is_closed(container: Container) -> bool:
+    """Return True if init waits for `start`, and no file of its own in /proc is the caller's."""
+    return container.unprivileged and container.record.status == state.CREATED
+
+
+def _namespace(container: Container, kind: str) -> int:
+    """Return a descriptor of a namespace of init's. Raises StateError, OSError."""
+    if not _is_closed(container):
+        pid = container.record.first_process()["pid"]
+        name = namespaces.PROC_NAMES.get(kind, kind)
+        return os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    root, found = created.receive(container)
+    wanted = found.pop(kind)
+    for each in (root, *found.values()):
+        os.close(each)
+    return wanted
+
+
 def _cloned(container: Container, root: int) -> int:
     """Return a copy of the mount that `root` lies on, without those below it. Raises OSError.
 
-    It can be made in the mount namespace that it belongs to, and nowhere else.
+    It can be made in the mount namespace that it belongs to, and nowhere else: by a child, which
+    sends it. Root of a user namespace could not come back from there.
     """
     init = container.record.first_process()
-    if unprivileged():
-        text = "cp without root: the files of a container that runs are its user namespace's"
-        raise StateError(text, f"minirun exec {container.id} tar c PATH, or sudo minirun cp")
-    theirs = os.open(f"/proc/{init['pid']}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    with _home():
+    theirs = _namespace(container, "mount")
+    ours, childs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    child, pidfd = namespaces.clone3(0, why="a mount namespace is entered for good: not by us")
+    if child == 0:
         try:
-            if not state.is_alive(init):
-                raise StateError(f"container {container.id} ended just now", "try it again")
             namespaces.setns(theirs, _MOUNT, why="a mount is cloned in its own namespace")
             flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
-            return mounts.open_tree(root, "", flags, shown="/", why="its root mount alone")
+            tree = mounts.open_tree(root, "", flags, shown="/", why="its root mount alone")
+            descriptors.send(childs, b"+", [tree])
+            os._exit(0)
+        except OSError as error:
+            os._exit(error.errno or 1)
         finally:
-            os.close(theirs)
+            os._exit(1)
+    for fd in (theirs, pidfd):
+        os.close(fd)
+    childs.close()
+    try:
+        _, found = descriptors.receive(ours)
+    finally:
+        ours.close()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if not state.is_alive(init):
+        raise StateError(f"container {container.id} ended just now", "try it again")
+    if not found:
+        raise OSError(abs(status), os.strerror(abs(status)), f"/proc/{init['pid']}/ns/mnt")
+    return found[0]
 
 
 @contextmanager
 def _home() -> Iterator[None]:
-    """Return to the mount namespace and the directory of the caller at the end."""
+    """Return to the mount namespace and the directory of the caller at the end.
+
+    Root of a user namespace stays: there is no way back, and the program ends.
+    """
+    if unprivileged():
+        yield
+        return
     home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     folder = os.open(".", _PATH)
     try:
@@ -155,7 +252,7 @@ def _home() -> Iterator[None]:
 @contextmanager
 def _unseen(container: Container) -> Iterator[None]:
     """Be in a mount namespace of one's own: what is mounted in it no other process sees."""
-    if unprivileged() and container.config.layers:
+    if unprivileged() and os.geteuid() != 0 and container.config.layers:
         text = f"container {container.id} has ended: without root its files cannot be mounted"
         raise StateError(text, f"ls {container.directory}/{places.UPPER}: what it has written")
     with _home():
@@ -191,7 +288,7 @@ def _mounted(container: Container, *, writable: bool) -> int:
     if not config.layers:
         return os.open(config.rootfs, _PATH | os.O_NOFOLLOW)
     in_userns = "user" in config.namespaces
-    if writable and in_userns:
+    if writable and in_userns and not container.unprivileged:
         text = f"container {container.id} has ended, and has a user namespace: nothing is written"
         raise StateError(text, "copy while it runs")
     if writable:

@@ -29,6 +29,7 @@ from typing import Any, BinaryIO, NamedTuple
 from minirun.core.errors import ImageError, StateError, from_os
 from minirun.core.kernel import files, namespaces
 from minirun.core.rootfs.inroot import MOST_LINKS, Root
+from minirun.oci.namespaces import idmap
 from rootfs_tools.export import own_ids
 from rootfs_tools.tar.fields import Body
 from rootfs_tools.tar.pack import Packer
@@ -431,6 +432,21 @@ class _Writer(Unpacker):
 def with_owner(owner: Ids | None) -> Change:
     """Return what becomes of a member on its way into a container: with -a it is its user's."""
     return lambda member: member._replace(uid=owner[0], gid=owner[1]) if owner else member
+
+
+def with_known_owner(owner: Ids | None) -> Change:
+    """Return the same in a user namespace: an id that has no meaning there becomes root's."""
+    uids, gids = idmap.read("self", "uid_map"), idmap.read("self", "gid_map")
+    enter = with_owner(owner)
+
+    def change(member: Member) -> Member | None:
+        own = enter(member)
+        return own and own._replace(
+            uid=own.uid if idmap.host_id(uids, own.uid) is not None else 0,
+            gid=own.gid if idmap.host_id(gids, own.gid) is not None else 0,
+        )
+
+    return change
 
 
 class OutOf:

@@ -131,6 +131,13 @@ def _ask(pid: int, name: str, rows: IdMapRows) -> None:
         raise MinirunError(f"{where}: {words}", f"{_GRANTS[name]} says which ids are yours")
 
 
+def of_container(config: Config) -> dict[str, IdMapRows]:
+    """Return the maps of a user's container; the caller's own, if it has joined a namespace."""
+    if config.new_namespace("user"):
+        return {key: config.linux[key] for key in _KEYS.values()}
+    return dict(zip(_KEYS.values(), default(), strict=True))
+
+
 def find_program(name: str) -> str:
     """Return the path of newuidmap or newgidmap; empty if it is not installed."""
     for folder in (os.environ.get("PATH") or _FALLBACK_PATH).split(":"):

@@ -153,9 +153,7 @@ def empty_directory(container: Container, fd: int) -> None:
     And overlay's work directory, which only root may read. Done in a user namespace with the
     same maps; the caller's own, if the container has joined one. Raises MinirunError, OSError.
     """
-    maps = container.config.linux
-    if not container.config.new_namespace("user"):
-        maps = dict(zip(("uidMappings", "gidMappings"), idmap.default(), strict=True))
+    maps = idmap.of_container(container.config)
     ready, tell = os.pipe2(os.O_CLOEXEC)
     why = "in here the ids of the container's files are known"
     child, pidfd = namespaces.clone3(namespaces.CLONE_NEWUSER, why=why)

@@ -75,16 +75,18 @@ def _from_container(name: str, path: str, target: str, flags: Cp, settings: Sett
     if target == "-" and os.isatty(1):
         raise StateError("cowardly refusing to write an archive to a terminal", "redirect it")
     with ExitStack() as stack:
+        entered = container_tree.become_root(container)
+        linux = {} if entered else container.config.linux  # in there ids are the container's
         root = stack.enter_context(container_tree.seen(container, writable=False))
         source = copying.find(root, path, name, follow=flags.follow_link)
         stack.callback(os.close, source.fd)
         if target == "-":
             stream = stack.enter_context(open(1, "wb", closefd=False))
-            copying.write_archive(source, OwnIds(stream, container.config.linux))
+            copying.write_archive(source, OwnIds(stream, linux))
             return
         place = copying.on_the_host(target, source)
         stack.callback(place.root.close)
-        change = copying.OutOf(container.config.linux, keep_owner=flags.archive)
+        change = copying.OutOf(linux, keep_owner=flags.archive and not entered)
         copying.copy(source, place, change)
     if change.devices:
         more = f" and {len(change.devices) - 1} more" if len(change.devices) > 1 else ""
@@ -100,18 +102,21 @@ def _to_container(source: str, name: str, path: str, flags: Cp, settings: Settin
         if source != "-":
             found = copying.on_host(source, follow=flags.follow_link)
             stack.callback(os.close, found.fd)
+        change = copying.with_owner(owner)
+        if container_tree.become_root(container):
+            change = copying.with_known_owner(owner or ((0, 0) if found else None))
         root = stack.enter_context(container_tree.seen(container, writable=True))
         target = copying.inside(root, path, name, found)
         namespace = stack.enter_context(container_tree.user_namespace(container))
         if found and namespace >= 0:
             copying.copy_as_root_of(namespace, found, target, owner)
         elif found:
-            copying.copy(found, target, copying.with_owner(owner))
+            copying.copy(found, target, change)
         elif namespace >= 0:
             copying.read_archive_as_root_of(namespace, 0, target, owner)
         else:
             with open(0, "rb", closefd=False) as stream:
-                copying.read_archive(stream, target, copying.with_owner(owner))
+                copying.read_archive(stream, target, change)
 
 
 def _between(
