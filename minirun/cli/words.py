@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from minirun.common.numbers import LARGEST, whole
 from minirun.core.config import ANNOTATION, LOG
 from minirun.core.errors import UsageError
 from minirun.running.output import OutputLimits
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 _ID_MAX = 1 << 32
+_LONGEST = LARGEST // 10**9
+"""Seconds: Go counts nanoseconds."""
 
 
 def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
@@ -89,7 +92,10 @@ def size(text: str) -> int:
     if not (plain.isascii() and plain.isdigit() and len(plain) < 30) or unit not in _UNITS:
         raise UsageError(f"invalid size: {text!r}", "bytes, or a number with b, k, m or g")
     scale: int = 10 ** len(part)
-    return int(plain) * _UNITS[unit] // scale
+    number = int(plain) * _UNITS[unit] // scale
+    if number > LARGEST:
+        raise UsageError(f"invalid size: {text!r}", f"at most {LARGEST} bytes")
+    return number
 
 
 def variables(texts: list[str]) -> list[str]:
@@ -148,6 +154,8 @@ def duration(text: str) -> float:
         if unit not in _SECONDS or not number.replace(".", "", 1).isdigit():
             raise UsageError(f"invalid --interval {text!r}", "such as 5s, 500ms or 1m30s", 1)
         total += float(number) * _SECONDS[unit]
+    if total > _LONGEST:
+        raise UsageError(f"invalid --interval {text!r}", f"at most {_LONGEST} seconds", 1)
     if total <= 0:
         raise UsageError("duration interval must be greater than 0", "such as 5s", 1)
     return total
@@ -161,9 +169,10 @@ def log_limits(words: list[str]) -> OutputLimits:
         if key == "max-size":
             found = found._replace(max_size=-1 if value == "-1" else _log_size(value))
         elif key == "max-file":
-            if not (value.isascii() and value.isdigit() and 0 < int(value[:5]) <= 1000):
+            files = whole(value, 1, 1000)
+            if files is None:
                 raise UsageError(f"--log-opt max-file={value}: is no number from 1 to 1000")
-            found = found._replace(max_file=int(value))
+            found = found._replace(max_file=files)
         else:
             raise UsageError(f"unknown --log-opt {word!r}", "max-size=SIZE or max-file=N")
     return found
@@ -181,10 +190,10 @@ def _log_size(text: str) -> int:
 
 def _id_map(text: str, flag: str) -> tuple[int, int, int]:
     """Return (container id, host id, size) of --uidmap."""
-    parts = text.split(":")
-    if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 11 for p in parts):
+    numbers = [number for part in text.split(":") if (number := whole(part)) is not None]
+    if len(numbers) != 3 or text.count(":") != 2:
         raise UsageError(f"invalid {flag} {text!r}", f"{flag} CONTAINER_ID:HOST_ID:SIZE")
-    inside, outside, count = (int(part) for part in parts)
+    inside, outside, count = numbers
     if not count or inside + count > _ID_MAX or outside + count > _ID_MAX:
         raise UsageError(f"invalid {flag} {text!r}", "ids lie below 2^32, and SIZE above 0")
     return inside, outside, count

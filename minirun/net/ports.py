@@ -20,6 +20,7 @@ import os
 import select
 import socket
 
+from minirun.common.numbers import whole
 from minirun.core import events
 from minirun.core.errors import UsageError
 from minirun.core.keeping import state
@@ -114,7 +115,7 @@ def _address(rest: str, text: str, hint: str) -> tuple[str, str]:
 def _range(words: str, text: str, what: str, hint: str) -> tuple[int, int]:
     first, dash, last = words.partition("-")
     numbers = [first, last] if dash else [first, first]
-    if not all(n.isascii() and n.isdigit() and 0 < int(n[:6]) < 65536 for n in numbers):
+    if not all(whole(number, 1, 65535) for number in numbers):
         raise UsageError(f"invalid {what}: {words!r} of port {text!r}", f"1 to 65535; {hint}")
     low, high = int(numbers[0]), int(numbers[1])
     if low > high:

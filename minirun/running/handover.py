@@ -5,6 +5,7 @@
 
 import os
 
+from minirun.common.numbers import whole
 from minirun.core.errors import UsageError
 from minirun.core.lazy import lazy
 
@@ -18,14 +19,14 @@ def preserved(text: str) -> int:
     Each must be open by now: a number that is free would soon be a file of ours.
     Raises UsageError.
     """
-    count = text or "0"
-    if not (count.isascii() and count.isdigit() and len(count) < 5):
-        raise UsageError(f"invalid --preserve-fds {count!r}", "a number of descriptors", 1)
-    for fd in range(3, 3 + int(count)):
+    count = whole(text or "0", 0, 9999)
+    if count is None:
+        raise UsageError(f"invalid --preserve-fds {text!r}", "a number of descriptors", 1)
+    for fd in range(3, 3 + count):
         if not _is_inherited(fd):
             text = f"--preserve-fds {count}: preserved-fd {fd - 3}: descriptor {fd} is not open"
             raise UsageError(text, "the descriptors from 3 on must be open", 1)
-    return int(count)
+    return count
 
 
 def _is_inherited(fd: int) -> bool:
@@ -41,7 +42,7 @@ def listen_fds() -> int:
     count = os.environ.get("LISTEN_FDS", "")
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return 0
-    return int(count) if count.isascii() and count.isdigit() and len(count) < 4 else 0
+    return whole(count, 0, 999) or 0
 
 
 def announce(pid_file: str, pidfd_socket: str, pid: int, pidfd: int) -> None:

@@ -8,7 +8,7 @@ from minirun import cgroups
 from minirun.common import descriptors
 from minirun.core.config import Config
 from minirun.core.container import Container, log_detail
-from minirun.core.errors import ConfigError, StateError
+from minirun.core.errors import ConfigError, MinirunError, StateError
 from minirun.core.keeping import directories, jsonlite, places, state
 from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.settings import Settings, unprivileged
@@ -51,7 +51,7 @@ def reserve(settings: Settings, config: Config, record: ContainerRecord) -> Cont
     except FileExistsError:
         remove_tree(path)
         raise _name_in_use(container) from None
-    except (OSError, ConfigError):
+    except (OSError, MinirunError):
         remove_tree(path)
         raise
     return container

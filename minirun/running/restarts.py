@@ -26,6 +26,7 @@ import os
 import stat
 import time
 
+from minirun.common.numbers import whole
 from minirun.core import endings
 from minirun.core.config import Config
 from minirun.core.container import Container
@@ -73,9 +74,10 @@ def parse(text: str) -> RestartPolicy:
         )
     if colon and name != "on-failure":
         raise UsageError(f"invalid --restart {text!r}", "a count goes with on-failure alone")
-    if colon and not (count.isascii() and count.isdigit() and len(count) < 10):
+    most = whole(count) if colon else 0
+    if most is None:
         raise UsageError(f"invalid --restart {text!r}", "on-failure:N, N a whole number")
-    return RestartPolicy(name, int(count or 0))
+    return RestartPolicy(name, most)
 
 
 def delay(before: float, lasted: float) -> float:

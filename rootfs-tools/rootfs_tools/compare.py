@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
+from minirun.common.numbers import whole
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.inroot import Root
 from rootfs_tools import catalogue, tree
@@ -71,10 +72,11 @@ def stack(store: str, name: str) -> tuple[str, ...]:
     layers = catalogue.resolve(store, stem).layers
     if not mark:
         return layers
-    if not (number.isascii() and number.isdecimal() and int(number[:4]) < len(layers)):
+    last = whole(number, 0, len(layers) - 1)
+    if last is None:
         hint = f"{stem} has 0 to {len(layers) - 1}" if len(layers) > 1 else f"{stem} has 0"
         raise ImageError(f"{name}: no such layer", hint)
-    return layers[: int(number) + 1]
+    return layers[: last + 1]
 
 
 def compared(old: Sequence[str], new: Sequence[str]) -> Iterator[FileChange]:

@@ -14,6 +14,7 @@ import time
 from minirun.cgroups import below, cgroup_of
 from minirun.cli.docker.exec_flags import ExecFlags
 from minirun.cli.words import lines_of, variables
+from minirun.common.numbers import whole
 from minirun.core import endings, events, extras
 from minirun.core.config import Config
 from minirun.core.container import Console, Container
@@ -259,9 +260,10 @@ def _user(
 
 
 def _id(flag: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= user.MAX_ID):
+    number = whole(text, 0, user.MAX_ID)
+    if number is None:
         raise UsageError(f"invalid {flag} {text!r}", "the number of a user or group", 1)
-    return int(text)
+    return number
 
 
 def _capabilities(held: dict[str, Any], added: list[str]) -> dict[str, Any]:

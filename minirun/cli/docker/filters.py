@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from minirun.cli import words
+from minirun.common.numbers import whole
 from minirun.core.errors import ImageError, StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.container_record import ContainerRecord
@@ -70,7 +71,7 @@ def ports(name: str, text: str) -> set[str]:
     numbers, _, protocol = text.partition("/")
     first, dash, last = numbers.partition("-")
     pair = [first, last if dash else first]
-    right = all(word.isascii() and word.isdigit() and 0 < int(word[:6]) < 65536 for word in pair)
+    right = all(whole(word, 1, 65535) for word in pair)
     if not right or protocol not in ("", "tcp", "udp", "sctp") or int(pair[0]) > int(pair[1]):
         hint = "a port, perhaps with its protocol: 80, 53/udp, 8000-8003/tcp"
         raise UsageError(f"invalid --filter '{name}={text}'", hint, 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 
 from minirun.cli.flags import Flags, flag
+from minirun.common.numbers import whole
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
@@ -36,15 +37,15 @@ def main_logs(args: list[str], settings: Settings) -> int:
     flags = Logs(args)
     if len(flags.args) != 1:
         flags.refuse()
-    tail = None if flags.tail in ("", "all", "-1") else flags.tail
-    if tail and not (tail.isascii() and tail.isdigit() and len(tail) < 16):
-        raise UsageError(f"invalid --tail {tail!r}", "a number of lines, or all", 1)
+    tail = None if flags.tail in ("", "all", "-1") else whole(flags.tail)
+    if tail is None and flags.tail not in ("", "all", "-1"):
+        raise UsageError(f"invalid --tail {flags.tail!r}", "a number of lines, or all", 1)
     begin = moments.point(flags.since, "--since") if flags.since else 0.0
     end = moments.point(flags.until, "--until") if flags.until else float("inf")
     place, container_id = roots.locate(settings, flags.args[0], only_made_up=True)
     record = state.load(place.root, container_id)
     reader = OutputReader(record.directory, flags.timestamps, Span(begin, end), flags.details)
-    reader.show(int(tail) if tail else None)
+    reader.show(tail)
     while flags.follow:
         ended = _has_ended(place.root, container_id) or time.time() > end
         reader.show()

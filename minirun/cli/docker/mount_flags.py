@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from minirun.cli.words import size
+from minirun.common.numbers import whole
 from minirun.core.errors import UsageError
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
@@ -351,7 +352,7 @@ def _is_setting(name: str, value: str) -> bool:
         value = value.removesuffix("%") if name == "size" else value
     elif name not in ("uid", "gid") and (name != "mode" or value.strip("01234567")):
         return False
-    return value.isascii() and value.isdigit() and len(value) < 20
+    return whole(value) is not None
 
 
 def destination(path: str, where: str, hint: str) -> str:

@@ -8,6 +8,7 @@ import json
 from minirun.cli import entry_of, words
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
+from minirun.common.numbers import whole
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.keeping import state
@@ -203,9 +204,10 @@ def _mtu(options: list[str]) -> int:
     value = 0
     for text in options:
         key, _, number = text.partition("=")
-        if key not in _OPTIONS or not (number.isascii() and number.isdigit() and len(number) < 6):
+        given = whole(number, 0, 65535)
+        if key not in _OPTIONS or given is None:
             raise UsageError(f"invalid --opt {text!r}", "--opt mtu=1400")
-        value = int(number)
+        value = given
         network.check_mtu(value)
     return value
 
@@ -356,7 +358,7 @@ def _target(text: str) -> tuple[str, int]:
     """Return host and port of HOST:PORT. Raises UsageError."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
+    if not (host and colon and whole(port, 1, 65535)):
         raise UsageError(f"invalid HOST:PORT {text!r}", "deb.debian.org:80, or [2001:db8::1]:80")
     return host, int(port)
 

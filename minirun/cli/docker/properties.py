@@ -23,6 +23,7 @@ from minirun.cli.docker.run_flags import (
 )
 from minirun.cli.words import duration
 from minirun.cli.words import size as bytes_of
+from minirun.common.numbers import LARGEST, whole
 from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
@@ -42,6 +43,7 @@ _ULIMITS = (
     "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc",
     "rss", "rtprio", "rttime", "sigpending", "stack",
 )  # fmt: skip
+_MOST_CPUS = 99_999
 _UNLIMITED = (1 << 64) - 1
 _OWN_FOLDERS = ("pts", "shm", "fd", "mqueue", ".lxc", ".lxd-mounts", ".udev")
 _DEVICE = "--device /dev/x[:/dev/y[:rwm]]"
@@ -131,17 +133,15 @@ def _invalid(flag: str, text: str, right: str) -> UsageError:
 
 
 def _whole(flag: str, text: str, least: int, most: int, right: str) -> int:
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
+    found = whole(text, least, most)
+    if found is None:
         raise _invalid(flag, text, right)
-    if not least <= int(text) <= most:
-        raise _invalid(flag, text, right)
-    return int(text)
+    return found
 
 
 def number(flag: str, text: str) -> int:
     """A whole number from 0 up."""
-    return _whole(flag, text, 0, (1 << 63) - 1, "a whole number")
+    return _whole(flag, text, 0, LARGEST, "a whole number")
 
 
 def size(flag: str, text: str) -> int:
@@ -205,10 +205,10 @@ def cpuset(flag: str, text: str) -> str:
     """A list of numbers and ranges: 0-3,5."""
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        words = (first, last) if dash else (first,)
-        if not all(word.isascii() and word.isdigit() and len(word) < 6 for word in words):
+        low, high = whole(first, 0, _MOST_CPUS), whole(last if dash else first, 0, _MOST_CPUS)
+        if low is None or high is None:
             raise _invalid(flag, text, "numbers and ranges, such as 0-3,5")
-        if dash and int(first) > int(last):
+        if low > high:
             raise _invalid(flag, text, "the first of a range is not above its last, as in 0-3")
     return text
 
@@ -339,7 +339,7 @@ def device_rules(flag: str, texts: list[str]) -> list[dict[str, Any]]:
     for text in texts:
         kind, numbers, access, *more = [*text.split(" "), "", ""]
         major, _, minor = numbers.partition(":")
-        are_right = all(n == "*" or (n.isascii() and n.isdigit()) for n in (major, minor))
+        are_right = all(n == "*" or whole(n) is not None for n in (major, minor))
         is_right = kind in ("a", "b", "c") and are_right and access and not any(more)
         if not is_right or set(access) - set("rwm") or len(access) > 3:
             raise _invalid(flag, text, _RULE)
@@ -357,12 +357,11 @@ def ulimits(flag: str, texts: list[str]) -> list[dict[str, Any]]:
         words = value.split(":")
         if name not in _ULIMITS:
             raise UsageError(f"invalid {flag} type: {name!r}", ", ".join(_ULIMITS))
-        plain = [word if word != "-1" else str(_UNLIMITED) for word in words]
-        if len(words) > 2 or not all(w.isascii() and w.isdigit() and len(w) < 21 for w in plain):
-            raise _invalid(flag, text, "NAME=SOFT[:HARD], such as nofile=1024:2048")
-        soft, hard = int(plain[0]), int(plain[-1])
-        if max(soft, hard) > _UNLIMITED:
-            raise _invalid(flag, text, f"a limit is at most {_UNLIMITED}")
+        limits = [_UNLIMITED if word == "-1" else whole(word, 0, _UNLIMITED) for word in words]
+        soft, hard = limits[0], limits[-1]
+        if len(words) > 2 or soft is None or hard is None:
+            right = f"NAME=SOFT[:HARD], such as nofile=1024:2048, each at most {_UNLIMITED}"
+            raise _invalid(flag, text, right)
         if soft > hard:
             raise _invalid(flag, text, "the soft limit is above the hard limit")
         found[name] = {"type": f"RLIMIT_{name.upper()}", "soft": soft, "hard": hard}

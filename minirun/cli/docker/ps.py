@@ -13,6 +13,7 @@ from minirun.cgroups import cgroup_of
 from minirun.cli import as_runc
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
+from minirun.common.numbers import LARGEST, whole
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping import jsonlite, state
 from minirun.core.keeping.settings import Settings
@@ -115,10 +116,10 @@ def _last(flags: Ps) -> int:
     """Return how many of the newest are asked for; -1 for all that fit."""
     if flags.latest and "last" not in flags.given:
         return 1
-    digits = flags.last.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+    number = whole(flags.last, -LARGEST)
+    if number is None:
         raise UsageError(f"invalid --last {flags.last!r}", "a number of containers, such as 3")
-    return int(flags.last)
+    return number
 
 
 def _candidate(

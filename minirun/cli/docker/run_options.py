@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from minirun.cli.docker.run_flags import PROPERTIES, ConfigFlags, RunFlags
+from minirun.common.numbers import whole
 from minirun.core.config import environment_of
 from minirun.core.errors import ImageError, UsageError
 from minirun.core.keeping.choices import Choices
@@ -207,7 +208,7 @@ def _exposed(texts: list[str]) -> list[str]:
         number, _, protocol = text.partition("/")
         first, dash, last = number.partition("-")
         numbers = (first, last if dash else first)
-        is_right = all(n.isascii() and n.isdigit() and 0 < int(n[:6]) < 65536 for n in numbers)
+        is_right = all(whole(n, 1, 65535) for n in numbers)
         if not is_right or protocol not in ("", "tcp", "udp", "sctp"):
             raise UsageError(f"invalid --expose {text!r}", "a port from 1 to 65535, as 80/tcp")
     return texts

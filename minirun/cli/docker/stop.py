@@ -129,6 +129,7 @@ def stop(container: Container, signal: str, seconds: float | None) -> None:
         endings.halt(container)
     record = container.record
     seconds = record.stop_timeout if seconds is None else seconds
+    seconds = min(seconds, _LONGEST) if seconds >= 0 else _LONGEST
     signal = signal or (record.declared or {}).get("stop_signal") or "TERM"
     if record.pid and not _ends(container, signal_number(signal), seconds):
         _ends(container, _SIGKILL, endings.PATIENCE)

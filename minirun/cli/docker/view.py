@@ -6,6 +6,7 @@ import os
 import re
 
 from minirun.cli.docker.run_flags import RunFlags
+from minirun.common.numbers import whole
 from minirun.core import gates
 from minirun.core.errors import UsageError
 from minirun.core.keeping.visible import say
@@ -73,7 +74,7 @@ def _port(flags: RunFlags, step: str) -> str:
             return flags.web
         except OSError:
             raise UsageError(f"--web={flags.web}: {number} is no open descriptor") from None
-    if not (flags.web.isascii() and flags.web.isdigit() and int(flags.web[:6]) < 65536):
+    if whole(flags.web, 0, 65535) is None:
         raise UsageError(f"invalid --web {flags.web!r}", "a port: --web=8080")
     return flags.web
 

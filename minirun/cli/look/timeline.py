@@ -20,6 +20,7 @@ from minirun import recordings
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import write
+from minirun.common.numbers import whole
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
@@ -92,11 +93,11 @@ def main_timeline(args: list[str], settings: Settings) -> int:
     _check(flags)
     if flags.args:
         _show(_read(flags.args[0], settings), flags, settings)
-    elif not (flags.last.isascii() and flags.last.isdigit()):
+    elif (last := whole(flags.last)) is None:
         raise UsageError(f"invalid --last {flags.last!r}", "a number", status=1)
     else:
         images = store.list_images(settings.store)
-        write(recorded.listing(settings, int(flags.last), images))
+        write(recorded.listing(settings, last, images))
     return 0
 
 

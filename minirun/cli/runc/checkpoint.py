@@ -10,6 +10,7 @@ import os
 
 from minirun.cli.flags import Flags, flag
 from minirun.cli.runc.create import bundle_choices
+from minirun.common.numbers import whole
 from minirun.core import endings
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
@@ -155,7 +156,7 @@ def _page_server(text: str) -> list[str]:
     if not text:
         return []
     address, _, port = text.rpartition(":")
-    if not address or not (port.isascii() and port.isdigit()):
+    if not address or not whole(port, 1, 65535):
         hint = "as in 192.0.2.1:27015, where `criu page-server` listens"
         raise UsageError(f"invalid --page-server {text!r}", hint, 1)
     return ["--page-server", "--address", address, "--port", port]

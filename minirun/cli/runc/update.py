@@ -19,6 +19,7 @@ from minirun.cli.docker.stop import each
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show
 from minirun.cli.words import size
+from minirun.common.numbers import LARGEST, whole
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, StateError, UsageError
 from minirun.core.keeping import field_types, jsonlite, state
@@ -190,10 +191,10 @@ def _resources(flags: Update) -> dict[str, Any]:
 
 
 def _number(flag: str, text: str) -> int:
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
+    number = whole(text, -LARGEST)
+    if number is None:
         raise UsageError(f"invalid value {text!r} for {flag}: a whole number is needed")
-    return int(text)
+    return number
 
 
 def _size(flag: str, text: str) -> int:

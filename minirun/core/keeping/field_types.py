@@ -28,7 +28,8 @@ def check_plain(value: Any, left: int = _DEEPEST) -> None:
     if isinstance(value, str):
         if "\0" in value:
             raise ValueError("a text in it holds a NUL")
-        value.encode()
+        if not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
+            raise ValueError("a text in it is not UTF-8")
     elif isinstance(value, dict):
         for key, inner in value.items():
             check_plain(key, left)

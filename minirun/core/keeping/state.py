@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import time
 
-from minirun.core.errors import StateError
-from minirun.core.keeping import jsonlite, places, state_file
+from minirun.core.errors import MinirunError, StateError
+from minirun.core.keeping import field_types, jsonlite, places, state_file
 from minirun.core.keeping.field_types import STATUSES
 
 TYPE_CHECKING = False
@@ -92,9 +92,18 @@ def save(directory: str, record: ContainerRecord) -> None:
 
 
 def write_next(directory: str, record: ContainerRecord) -> str:
-    """Write what state.json will say, beside it; return its path. Raises OSError."""
-    path = f"{directory}/{places.NEXT_STATE}{os.getpid()}"
-    _write_or_remove(path, jsonlite.dumps(record.as_json()))
+    """Write what state.json will say, beside it; return its path.
+
+    Raises MinirunError if it says what :func:`load` would refuse, such as a number above 64 bits.
+    Raises OSError.
+    """
+    path, document = f"{directory}/{places.NEXT_STATE}{os.getpid()}", record.as_json()
+    for name, value in document.items():
+        try:
+            field_types.check_plain({name: value})
+        except ValueError as error:
+            raise MinirunError(f"{name} of container {record.id}: {error}") from None
+    _write_or_remove(path, jsonlite.dumps(document))
     return path
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import os
 import time
 
+from minirun.common.numbers import whole
 from minirun.core.errors import GPUError, UsageError
 from minirun.core.keeping import places, state
 from minirun.core.keeping.record import Record
@@ -79,11 +80,11 @@ def parse(text: str) -> Share:
     threads = memory = 0
     for part in text.split(",") if text != "on" else ():
         number, unit = part[:-1], part[-1:].lower()
-        plain = number.isascii() and number.isdigit() and len(number) < 10
-        if plain and unit == "%" and 0 < int(number) <= 100 and not threads:
-            threads = int(number)
-        elif plain and unit in _UNITS and int(number) * _UNITS[unit] >= 1 << 20 and not memory:
-            memory = int(number) * _UNITS[unit] >> 20
+        count = whole(number, 1, 10**9) or 0
+        if unit == "%" and 0 < count <= 100 and not threads:
+            threads = count
+        elif unit in _UNITS and count * _UNITS[unit] >= 1 << 20 and not memory:
+            memory = count * _UNITS[unit] >> 20
         else:
             hint = "as in --gpu-mps, --gpu-mps=25%, --gpu-mps=4g, --gpu-mps=25%,4g"
             raise UsageError(f"invalid --gpu-mps {text!r}", hint)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from minirun.common.numbers import whole
 from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import BOUNDARIES
 from minirun.show.compare import comparer
@@ -126,7 +127,7 @@ def _boundary(word: str) -> str:
 
 def _stage(word: str) -> int:
     digits = word.strip().lower().removeprefix("stage").removeprefix("s").strip()
-    if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits) <= 7:
+    if whole(digits, 1, 7) is None:
         hint = "1 to 7, s1 to s7, or a boundary such as 5:begin"
         raise UsageError(f"unknown stage {word!r}", hint, status=1)
     return int(digits)

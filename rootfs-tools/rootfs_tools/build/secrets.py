@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
+from minirun.common.numbers import whole
 from minirun.core.errors import ImageError
 from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import files, process
@@ -207,6 +208,7 @@ def _is_socket(path: str) -> bool:
 
 def id_of(text: str, name: str) -> int:
     """Return the user or group that an option says, which is a number. Raises ImageError."""
-    if not (text.isascii() and text.isdigit()) or len(text) > 10 or int(text) > ID_LIMIT:
+    number = whole(text, 0, ID_LIMIT)
+    if number is None:
         raise ImageError(f"{name}={text:.40}: not a number from 0 to {ID_LIMIT}")
-    return int(text)
+    return number

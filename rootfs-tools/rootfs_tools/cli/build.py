@@ -10,6 +10,7 @@ from contextlib import closing
 from minirun.cli import as_runc
 from minirun.cli.flags import Flags, flag
 from minirun.common import interrupts
+from minirun.common.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean, say
 from minirun.image import store
@@ -103,7 +104,8 @@ def _options(flags: Build, settings: Settings) -> BuildOptions:
             arguments[name] = value if equals else os.environ[name]
     labels = dict(text.partition("=")[::2] for text in flags.label)
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    now = int(epoch) if epoch.isdecimal() else int(time.time())
+    given = whole(epoch)
+    now = int(time.time()) if given is None else given
     usual = os.environ.get("MINIRUN_NETWORK", "")
     network = BuildNetwork(settings, flags.network, usual, flags.allow)
     return BuildOptions(

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from minirun.common.numbers import whole
 from minirun.core.errors import ImageError
 from rootfs_tools.dockerfile import expand, mounts
 from rootfs_tools.dockerfile.heredoc import Document, of_word
@@ -187,8 +188,7 @@ class StageState:
     def _take_stopsignal(self, instruction: Instruction) -> None:
         self.config["StopSignal"] = name = self._expand(instruction.text)
         base = _REAL_TIME.sub("", name.upper().removeprefix("SIG"))
-        is_number = name.isascii() and name.isdigit() and 0 < int(name[:3]) < 65
-        if not is_number and f"SIG{base}" not in signal.Signals.__members__:
+        if not whole(name, 1, 64) and f"SIG{base}" not in signal.Signals.__members__:
             raise ImageError(f"Invalid signal: {name}")
 
     def _take_volume(self, instruction: Instruction) -> None:
@@ -329,9 +329,10 @@ def checked_name(name: str) -> str:
 
 
 def _count(text: str) -> int:
-    if not (text.isdecimal() and len(text) < 10):
+    number = whole(text)
+    if number is None:
         raise ImageError(f"invalid number of retries {text!r:.40}")
-    return int(text)
+    return number
 
 
 def _interval(name: str, text: str) -> int:

@@ -207,7 +207,7 @@ def test_init_is_pid_1_and_reaps(minirun: Program) -> None:
         ("--restart always:3", "--restart 'always:3' (a count goes with on-failure alone)"),
         ("--restart on-failure:x", "--restart 'on-failure:x' (on-failure:N"),
         ("--restart always --rm", "--rm and --restart: conflicting options"),
-        ("--stop-timeout soon", "--stop-timeout 'soon' (a number of seconds)"),
+        ("--stop-timeout soon", "--stop-timeout 'soon' (a number of seconds, or -1"),
         ("--stop-signal NOPE", "invalid stop signal 'NOPE'"),
         ("--log-driver syslog", "--log-driver 'syslog' (json-file, none or local)"),
         ("--log-opt max-size=none", "--log-opt max-size=none: is no size (10m"),

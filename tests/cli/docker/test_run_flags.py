@@ -460,7 +460,7 @@ def test_pids_limit(minirun: Program) -> None:
         (("--ulimit", "nofile=1:2:3"), "invalid --ulimit 'nofile=1:2:3'"),
         (("--ulimit", "nofile=-1:9"), "the soft limit is above the hard limit"),
         (("--ulimit", "nofile=9:8"), "the soft limit is above the hard limit"),
-        (("--ulimit", f"nofile={1 << 64}"), f"a limit is at most {(1 << 64) - 1}"),
+        (("--ulimit", f"nofile={1 << 64}"), f"each at most {(1 << 64) - 1}"),
         (("--log-format", "xml"), "invalid --log-format 'xml'"),
         (("--keep",), "--keep: no effect without --bundle (run --bundle DIR ID)"),
         (("--no-pivot", "--preserve-fds", "1"), "--no-pivot, --preserve-fds: no effect without"),
