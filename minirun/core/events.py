@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import os
 import time
-from _json import encode_basestring_ascii, make_encoder
+from _json import encode_basestring_ascii as _string
+from _json import make_encoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 now = time.monotonic_ns
 
-_encode = make_encoder(None, str, encode_basestring_ascii, None, ":", ",", False, False, True)
+_encode = make_encoder(None, str, _string, None, ":", ",", False, False, True)
 _logs: list[int] = []
 _id, _stage, _actor, _pid = "", 0, "runtime", 0
 _mark, _brief = "", False
@@ -95,12 +96,13 @@ def emit(
     if _mark:
         why = f"{why} ({_mark})" if why else _mark
     t = now()
-    event = {
-        "v": 1, "t": t, "id": _id, "stage": _stage, "actor": _actor, "pid": _pid,
-        "kind": kind, "name": name, "args": args or {}, "ret": ret, "errno": errno,
-        "dur": t - start if start else 0, "why": why,
-    }  # fmt: skip
-    line = ("".join(_encode(event, 0)) + "\n").encode()
+    shown = "".join(_encode(args, 0)) if args else "{}"
+    line = (
+        f'{{"v":1,"t":{t},"id":{_string(_id)},"stage":{_stage},"actor":"{_actor}","pid":{_pid},'
+        f'"kind":"{kind}","name":{_string(name)},"args":{shown},'
+        f'"ret":{"null" if ret is None else ret},"errno":{_string(errno) if errno else "null"},'
+        f'"dur":{t - start if start else 0},"why":{_string(why)}}}\n'
+    ).encode()
     for fd in _logs:
         try:
             os.write(fd, line)

@@ -68,14 +68,9 @@ def _of_id(store: str, text: str) -> list[str]:
     return list(found)
 
 
-def has_recipe(reference: Reference) -> bool:
-    """Return True if minirun has a recipe for the image of that name."""
-    return str(reference) in [f"{name}:latest" for name in recipe.names()]
-
-
 def _next_step(reference: Reference) -> str:
     """Return advice on how to get an image of that name."""
-    if has_recipe(reference):
+    if recipe.has_recipe(reference):
         return f"minirun images build {reference.familiar()}"
     return f"minirun pull {reference} fetches it, minirun images lists what is here"
 

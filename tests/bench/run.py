@@ -30,6 +30,7 @@ os.environ["MINIRUN_NETWORK"] = "none"  # as the peers' containers have it; netw
 WARMUPS = 2
 TRUE = "busybox /bin/true"
 SPEC = "runc spec's config.json"
+BESIDE, NAMED = "minirun, run ID in its folder", "minirun, run -b DIR ID there"
 GPUS = {
     "GPUs 0,1": "--gpus 0,1",
     "GPUs all": "--gpus all -e NVIDIA_DRIVER_CAPABILITIES=all",
@@ -67,6 +68,8 @@ def main() -> int:
             plain = plain_bundle(directory)
             for name, runtime in (("minirun", minirun), ("runc", "runc")):
                 commands[f"{name}, {SPEC}"] = f"{runtime} run -b {plain} bench-{name}"
+            for name, flag in ((BESIDE, ""), (NAMED, f"-b {plain} ")):
+                commands[name] = f"env -C {plain} {minirun} run {flag}bench-here"
         for name, asked in GPUS.items():
             flags = f"--gpu-driver=simulated {asked}"
             commands[f"minirun, {name}"] = f"{minirun} run --rm {flags} {TRUE}"
@@ -79,7 +82,8 @@ def main() -> int:
             (", GPUs 0,1", f" --gpu-driver=simulated {GPUS['GPUs 0,1']}"),
         ):
             commands[f"minirun, new image{name}"] = f"{new} run --rm{flags} {NEW_IMAGE} /bin/true"
-        commands["minirun, no log"] = f"env MINIRUN_LOG=off {commands['minirun']}"
+        for name, detail in (("minirun, log", "syscalls"), ("minirun, no log", "off")):
+            commands[name] = f"env MINIRUN_LOG={detail} {commands['minirun']}"
         prepare = {name: renew for name in commands if "new image" in name}
         found = medians(commands, args.runs, directory, HIDE_UNIFIED, prepare)
         print(f"runtime's peak memory: {_peak(commands['minirun']):.1f} MB")
@@ -229,7 +233,10 @@ def _report(found: dict[str, float], limit: float | None) -> int:
             )
             what = name.rpartition(", GPUs ")[2]
             print(f"GPUs {what} add {added * 1000:13.1f} ms to {before}{of_runc}")
-    print(f"the log costs            {(own / found['minirun, no log'] - 1) * 100:.1f} %")
+    if BESIDE in found:
+        print(f"run ID / run -b DIR ID   {found[BESIDE] / found[NAMED]:.2f}")
+    costs = found["minirun, log"] / found["minirun, no log"] - 1
+    print(f"the log costs            {costs * 100:.1f} %")
     return 0
 
 

@@ -16,7 +16,7 @@ BENCH = Path(__file__).parent
             "run", (),
             ("run IMAGE, with docker's profile", "runc spec's config.json, without a profile",
              "GPUs 0,1 add", "to minirun, ubuntu", "to minirun, new image", "GPUs all add",
-             "the log costs"),
+             "run ID / run -b", "the log costs"),
         ),
         (
             "with_engines", ("--containers", "2"),

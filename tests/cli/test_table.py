@@ -201,16 +201,18 @@ def test_gc_without_the_workshop(minirun: Program) -> None:
     assert_nothing(minirun, name, family)
 
 
-def imports(program: Program, tmp_path: Path, *args: str) -> set[str]:
+def imports(program: Program, tmp_path: Path, *args: str, cwd: Path | None = None) -> set[str]:
     """Run a command line in a bare interpreter; return the names of all modules imported."""
     spied = tmp_path / "imports"
     packages = str(Path(sys.prefix, "lib", f"python3.{sys.version_info.minor}", "site-packages"))
     argv = [os.path.realpath(sys.executable), "-IS", "-c", SPY]
     argv += [str(spied), str(SOURCE.parent), str(SOURCE.parent / "rootfs-tools"), packages]
     argv += ["--root", str(program.root), "--store", STORE, *args]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
     assert done.returncode == 0, done.stderr
-    return set(spied.read_text().split())
+    found = set(spied.read_text().split())
+    spied.unlink()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -244,6 +246,12 @@ def test_a_bundle_is_run_without_them_too(minirun: Program, tmp_path: Path, laye
     (tmp_path / "config.json").write_text(spec)
     found = imports(minirun, tmp_path, "run", "--bundle", str(tmp_path), f"b-{os.getpid()}")
     assert not {name for name in found if name.split(".")[0] in FORBIDDEN}
+    for words in ((), ("-d",), ("--pid-file", str(tmp_path / "pid"))):  # in its folder, as runc's
+        name = f"beside-{os.getpid()}-{len(words)}"
+        plain = imports(minirun, tmp_path, "run", *words, name, cwd=tmp_path)
+        assert not {name for name in plain if name.split(".")[0] in FORBIDDEN}
+        more = {name for name in plain - found if name.startswith("rootfs_tools")}
+        assert more <= {"rootfs_tools", "rootfs_tools.recipe"}, "no image has that name"
 
 
 @pytest.mark.parametrize("asked", ["--gpus 0,1 --gpu-mode cdi", "--device example.com/thing=a"])

@@ -13,13 +13,15 @@ from minirun.cli.docker.run_flags import (
     CreateFlags,
     RunFlags,
 )
+from minirun.common.numbers import whole
 from minirun.core import endings
 from minirun.core.config import Config
 from minirun.core.container import Container
-from minirun.core.errors import ImageError, UsageError
+from minirun.core.errors import UsageError
 from minirun.core.keeping import places, state
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.lazy import lazy
+from minirun.image import split, store, workshop
 from minirun.oci import run_config
 from minirun.running import supervise
 from minirun.running.output import Leaving, OutputLimits, Viewers
@@ -46,20 +48,14 @@ if TYPE_CHECKING:
 def main_run(args: list[str], settings: Settings) -> int:
     """Run a container to its end (or with -d, to its start); return the command's exit status."""
     flags = _read(args)
-    only = flags.given & ONLY_WITH_BUNDLE
-    if flags.bundle or _bundle_follows(flags) or (only and _is_beside(flags)):
+    if flags.bundle or _bundle_follows(flags) or _is_beside(flags, settings):
         return as_runc(lambda: run_bundle.main(args, settings))
     _check(flags)
     if unprivileged():
         rootless_config.check_home(settings.root)
     settings = run_options.log_settings(flags, settings)
     container_id = flags.name or os.urandom(6).hex()
-    try:
-        options, image = run_options.from_flags(flags, settings, container_id)
-    except ImageError:
-        if _is_beside(flags) and flags.given <= WITH_BUNDLE:
-            return as_runc(lambda: run_bundle.main(args, settings))
-        raise
+    options, image = run_options.from_flags(flags, settings, container_id)
     return _launch(flags, settings, container_id, options, image)
 
 
@@ -184,8 +180,9 @@ def _check(flags: CreateFlags) -> None:
         text = f"invalid container name {flags.name!r}"
         raise UsageError(text, "letters, digits, '_', '+', '-', '.'; the first a letter or a digit")
     flags.check("log_driver", "json-file", "none", "local")
-    if not (flags.stop_timeout.isascii() and flags.stop_timeout.isdigit()):
-        raise UsageError(f"invalid --stop-timeout {flags.stop_timeout!r}", "a number of seconds")
+    if whole(flags.stop_timeout, -1) is None:
+        right = "a number of seconds, or -1 to wait for ever"
+        raise UsageError(f"invalid --stop-timeout {flags.stop_timeout!r}", right)
     restarts.parse(flags.restart) if "restart" in flags.given else None
     if flags.rm and flags.restart != "no":
         raise UsageError("--rm and --restart: conflicting options", "one of them")
@@ -243,9 +240,27 @@ def _bundle_follows(flags: RunFlags) -> bool:
     return any(word in ("-b", "--bundle") or word.startswith("--bundle=") for word in rest)
 
 
-def _is_beside(flags: RunFlags) -> bool:
-    """Return True if this may be runc's `run ID`, beside a config.json."""
-    return len(flags.args) == 1 and os.path.exists(places.CONFIG)
+def _is_beside(flags: RunFlags, settings: Settings) -> bool:
+    """Return True if this is runc's `run ID`, beside a config.json. Raises ImageError."""
+    if len(flags.args) != 1 or not os.path.exists(places.CONFIG):
+        return False
+    return bool(flags.given & ONLY_WITH_BUNDLE) or _is_id(flags, settings)
+
+
+def _is_id(flags: RunFlags, settings: Settings) -> bool:
+    """Return True if the argument can be a container's id, since no image has that name.
+
+    An image that is broken has its name all the same. Raises ImageError.
+    """
+    if not flags.given <= WITH_BUNDLE:
+        return False
+    wanted = split(flags.args[0])
+    if store.find(settings.store, wanted):
+        return False
+    try:
+        return not workshop.call("has_recipe")(wanted)
+    except ModuleNotFoundError:  # there is no workshop, and so no recipe
+        return True
 
 
 def _viewers(flags: RunFlags, settings: Settings) -> Viewers:

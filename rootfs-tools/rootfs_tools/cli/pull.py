@@ -15,7 +15,6 @@ with lazy:
 from minirun.cli.flags import Flags, flag
 from minirun.core import events
 from minirun.core.errors import ImageError, UsageError
-from minirun.core.keeping import places
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean, say
 from rootfs_tools import catalogue
@@ -71,8 +70,7 @@ def for_run(flags: ConfigFlags, settings: Settings, container_id: str) -> Image:
 
 def _for_run(flags: ConfigFlags, settings: Settings) -> Image:
     name, quiet = flags.args[0], flags.quiet or flags.progress == "quiet"
-    is_id = len(flags.args) == 1 and flags.command == "run" and os.path.exists(places.CONFIG)
-    if flags.pull == "never" or (is_id and not catalogue.has_recipe(parse(name))):
+    if flags.pull == "never":
         return catalogue.resolve(settings.store, name)
     if flags.pull == "always":
         view, place = _logged(shown("", quiet), "--pull always: whatever is here"), settings.store

@@ -14,9 +14,16 @@ from __future__ import annotations
 
 import os
 
+from minirun.image import Reference
+
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "texts")
 """Where minirun's own recipes are: a link to rootfs-tools/recipes, or a copy of it."""
 SUFFIX = ".toml"
+
+
+def has_recipe(reference: Reference) -> bool:
+    """Return True if minirun has a recipe for the image of that name."""
+    return str(reference) in [f"{name}:latest" for name in names()]
 
 
 def names() -> list[str]:

@@ -20,7 +20,7 @@ from rootfs_tools.archives.saving import collected
 from rootfs_tools.blobs import Blobs
 from rootfs_tools.grammar import parse
 from rootfs_tools.made import NewImage, date, saved, source_of, workshop
-from rootfs_tools.recipe import bootstrap, contents, names, text
+from rootfs_tools.recipe import bootstrap, contents, has_recipe, names, text
 from rootfs_tools.recipe.bootstrap import Notify, ignore
 from rootfs_tools.recipe.text import Recipe
 from rootfs_tools.take import take
@@ -41,7 +41,7 @@ def find_or_build(
         return catalogue.resolve(store, reference)
     except ImageError:
         wanted = parse(reference)
-        if not catalogue.has_recipe(wanted):
+        if not has_recipe(wanted):
             raise
     return build(store, wanted.familiar(), notify, watch)
 

@@ -13,7 +13,7 @@ from minirun.image import Reference, store
 from rootfs_tools import catalogue, recipe
 from rootfs_tools import take as taking
 from rootfs_tools.grammar import parse
-from rootfs_tools.recipe import build
+from rootfs_tools.recipe import build, has_recipe
 from rootfs_tools.recipe.bootstrap import Notify, ignore
 from rootfs_tools.registry import settings
 from rootfs_tools.registry.errors import NotFound, Unreachable
@@ -46,7 +46,7 @@ def pull(
     except NotFound as error:
         near = _nearest(where, wanted)
         hint = f"did you mean {near}?" if near else "minirun images lists what is here"
-        if catalogue.has_recipe(wanted):
+        if has_recipe(wanted):
             hint = f"minirun images build {wanted.familiar()} makes it here, by a recipe"
         raise NotFound(str(error), hint) from None
     except Unreachable as error:
@@ -95,7 +95,7 @@ def pull_or_build(
     Raises ImageError.
     """
     wanted = parse(reference)
-    other_way = catalogue.has_recipe(wanted) and not platform
+    other_way = has_recipe(wanted) and not platform
     try:
         with view(str(wanted)) as notify:
             return pull(where, reference, platform, notify, HASTY if other_way else None)
