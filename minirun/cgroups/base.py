@@ -100,10 +100,20 @@ class Cgroup(ABC):
         """Open the files that :meth:`join` writes to: in a user namespace init cannot open them."""
 
     @abstractmethod
-    def join(self, *, cloned: bool = False) -> None:
+    def join(self, *, cloned: bool = False, counted: bool = True) -> None:
         """Move the calling process, which must have one thread, into the cgroup. Raises OSError.
 
-        `cloned`: it was cloned into the directory of :meth:`clone_fd`, if there is one.
+        `cloned`: it was cloned into the directory of :meth:`clone_fd`, if there is one. Without
+        `counted` it stays outside of version 1's pids controller, whose limit might let it make no
+        further process: its caller calls :meth:`admit` with that one.
+        """
+
+    @abstractmethod
+    def admit(self, pid: int, *, whole: bool) -> None:
+        """Move another process in, whatever the limit of processes is: it is for fork(2) alone.
+
+        Not `whole`: into what :meth:`join` without `counted` has left out. Raises OSError.
+        Source: the kernel's cgroup-v1/pids.rst, and cgroup-v2.rst, "PID".
         """
 
     def entered(self) -> None:  # noqa: B027  (few have anything to do then)

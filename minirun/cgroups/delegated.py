@@ -175,8 +175,11 @@ class NoCgroup(WithoutDeviceRules, Cgroup):
     def prepare_join(self) -> None:
         """Do nothing: there is no file to open."""
 
-    def join(self, *, cloned: bool = False) -> None:
+    def join(self, *, cloned: bool = False, counted: bool = True) -> None:
         """Do nothing: there is no cgroup to join."""
+
+    def admit(self, pid: int, *, whole: bool) -> None:
+        """Do nothing, too."""
 
     def clone_fd(self) -> int:
         """Return -1: there is no directory."""

@@ -17,7 +17,7 @@ import os
 
 from minirun.cgroups import hierarchies
 from minirun.cgroups.v2 import CgroupV2
-from minirun.core.errors import MinirunError
+from minirun.core.errors import MinirunError, StateError
 from minirun.core.lazy import lazy
 
 with lazy:
@@ -43,10 +43,10 @@ class MovedByManager(CgroupV2):
         """Return the directory's descriptor; -1 if clone3(2) would refuse it."""
         return -1 if self._asks else super().clone_fd()
 
-    def join(self, *, cloned: bool = False) -> None:
+    def join(self, *, cloned: bool = False, counted: bool = True) -> None:
         """Move there, or have the manager do it. Raises MinirunError, OSError."""
         if not self._asks:
-            super().join(cloned=cloned)
+            super().join(cloned=cloned, counted=counted)
             return
         manager = bus.of_user()  # a connection of this process's: the bus knows who has made it
         try:
@@ -55,6 +55,13 @@ class MovedByManager(CgroupV2):
         finally:
             manager.close()
         self._close_join_fd()
+
+    def admit(self, pid: int, *, whole: bool) -> None:
+        """Move another process in. Raises StateError if only the manager could, OSError."""
+        if whole and self._asks:
+            text = f"the cgroup {self._dir.path} is at its limit of processes"
+            raise StateError(text, "minirun update --pids-limit N, or exec where it was started")
+        super().admit(pid, whole=whole)
 
 
 def load_bus(purpose: str) -> None:

@@ -102,14 +102,32 @@ class CgroupV1(Cgroup):
             fd = directory.open("tasks", os.O_WRONLY)
             self._join_files.append((fd, f"{directory.path}/tasks"))
 
-    def join(self, *, cloned: bool = False) -> None:
+    def join(self, *, cloned: bool = False, counted: bool = True) -> None:
         """Write 0 into every tasks file, and into cgroup.procs of cgroup2."""
         self.prepare_join()
+        apart = "" if counted else self._tasks_of_pids()
         for fd, path in self._join_files:
-            tree.write(fd, "0", path, _WHY_JOIN)
+            if path != apart:
+                tree.write(fd, "0", path, _WHY_JOIN)
         self._close_join_files()
         if self._unified and not cloned and self.clone_fd() >= 0:
             self._unified.write("cgroup.procs", "0")
+
+    def admit(self, pid: int, *, whole: bool) -> None:
+        """Write its number into every tasks file, or into that of pids."""
+        self.prepare_join()
+        apart = self._tasks_of_pids()
+        for fd, path in self._join_files:
+            if whole or path == apart:
+                tree.write(fd, str(pid), path, _WHY_JOIN)
+        self._close_join_files()
+        if whole and self._unified and self.clone_fd() >= 0:
+            self._unified.write("cgroup.procs", str(pid))
+
+    def _tasks_of_pids(self) -> str:
+        """Return the path of the tasks file of the pids controller; "" without one."""
+        directory = self._joined.get("pids")
+        return f"{directory.path}/tasks" if directory else ""
 
     def clone_fd(self) -> int:
         """Return the directory in cgroup2 of a hybrid host."""

@@ -80,11 +80,18 @@ class CgroupV2(Cgroup):
         if self._join_fd < 0:
             self._join_fd = self._dir.open("cgroup.procs", os.O_WRONLY)
 
-    def join(self, *, cloned: bool = False) -> None:
+    def join(self, *, cloned: bool = False, counted: bool = True) -> None:
         """Write 0 into cgroup.procs; clone_fd is the quicker way in."""
         if not cloned:
             self.prepare_join()
             tree.write(self._join_fd, "0", f"{self._dir.path}/cgroup.procs")
+        self._close_join_fd()
+
+    def admit(self, pid: int, *, whole: bool) -> None:
+        """Write its number into cgroup.procs."""
+        if whole:
+            self.prepare_join()
+            tree.write(self._join_fd, str(pid), f"{self._dir.path}/cgroup.procs")
         self._close_join_fd()
 
     def clone_fd(self) -> int:

@@ -58,8 +58,11 @@ class OwnCgroup(Protocol):
     def clone_fd(self) -> int:
         """Return the directory that clone3 puts init into, or -1."""
 
-    def join(self, *, cloned: bool = False) -> None:
+    def join(self, *, cloned: bool = False, counted: bool = True) -> None:
         """Move the calling process into the cgroup, if clone3 has not done so."""
+
+    def admit(self, pid: int, *, whole: bool) -> None:
+        """For `exec`: move another process in."""
 
     def entered(self) -> None:
         """Stage 1, runtime: called when init has joined."""

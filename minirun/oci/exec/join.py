@@ -52,6 +52,9 @@ POINTS = frozenset(
     )
 )  # fmt: skip
 """The points of minirun.core.extras at which a process becomes the container's command."""
+_FULL, _ADMITTED = "FULL", "ADMITTED"
+"""What is said beside PID: the cgroup has no room for a process; go on, you are in it."""
+_SIGKILL = 9
 _MOMENT = 500
 """Milliseconds between the moment at which process 1 begins to exit, and its end."""
 
@@ -99,33 +102,61 @@ def enter(container: Container, config: Config, console: Console, way: EntryDesc
     container.cgroup.prepare_join()
     if "user" in config.namespaces and not container.unprivileged:
         idmap.give_pipes(container.record.first_process()["pid"], config, console)
-    report, report_end = os.pipe2(os.O_CLOEXEC)
-    listen, answer = os.pipe2(os.O_CLOEXEC)
-    into = container.cgroup.clone_fd()
     if config.process.get("execCPUAffinity"):
         lazy.load("minirun.oci.tuning.tuning")  # the joiner finds no file of the host's
-        into = -1  # its first CPUs are for the time before it is in the cgroup
+    try:
+        try:
+            return _start(container, config, console, way, late=False)
+        except BlockingIOError:  # the cgroup of version 2 is full: no process is made in it
+            return _start(container, config, console, way, late=True)
+    finally:
+        for fd in (way.root, *(fd for fd, _ in way.namespaces)):
+            os.close(fd)
+
+
+def _start(
+    container: Container, config: Config, console: Console, way: EntryDescriptors, *, late: bool
+) -> Joined:
+    """Start the command by a joiner. `late`: it is made outside of the cgroup, and then moved in.
+
+    Raises BlockingIOError if it is not `late` and there is no room in the cgroup; as `enter`.
+    """
+    report, report_end = os.pipe2(os.O_CLOEXEC)
+    listen, answer = os.pipe2(os.O_CLOEXEC)
+    channel = CallerChannel(report, answer, container.id)
+    # execCPUAffinity's first CPUs are for the time before it is in the cgroup
+    apart = late or config.process.get("execCPUAffinity")
+    into = -1 if apart else container.cgroup.clone_fd()
     why = "on cgroup2 straight into the container's cgroup"
-    joiner, _ = namespaces.clone3(0, cgroup_fd=into, why=why)
-    if joiner == 0:
-        os.close(answer)
-        channel = handshake.Channel(listen, report_end, "the caller")
-        _joiner(container, config, console, way, channel, inside=into >= 0)
-    for fd in (report_end, listen, way.root, *(fd for fd, _ in way.namespaces)):
-        os.close(fd)
-    return _follow(container, config, CallerChannel(report, answer, container.id), joiner)
+    try:
+        joiner, _ = namespaces.clone3(0, cgroup_fd=into, why=why)
+        if joiner == 0:
+            os.close(answer)
+            own = handshake.Channel(listen, report_end, "the caller")
+            _joiner(container, config, console, way, own, inside=into >= 0, late=late)
+    except BaseException:
+        channel.close()
+        raise
+    finally:
+        os.close(report_end)
+        os.close(listen)
+    return _follow(container, config, channel, joiner, late=late)
 
 
 def _follow(
-    container: Container, config: Config, channel: handshake.Channel, joiner: int
+    container: Container, config: Config, channel: handshake.Channel, joiner: int, *, late: bool
 ) -> Joined:
     """Read messages until the process has become the command; raise the error that it sends."""
     try:
         try:
-            pid = int(channel.expect("PID"))
+            line = channel.read_line()
         finally:
             os.waitpid(joiner, 0)
+        if line == _FULL and not late:
+            raise BlockingIOError(errno.EAGAIN, "the cgroup is full")
+        pid = _pid_in(line)
         joined = Joined(pid, os.pidfd_open(pid))
+        _admit(container, config, channel, pid, late=late)
         for extra in container.extras.values():
             extra.receive(channel, pid, joined.pidfd, state.RUNNING)
         answer = channel.read_rest()
@@ -141,6 +172,36 @@ def _follow(
     return joined
 
 
+def _pid_in(line: str) -> int:
+    """Return the pid that the joiner tells. Raises MinirunError: what it says in its place."""
+    word, _, rest = line.partition(" ")
+    if not line:
+        raise handshake.PeerDied("the joiner died before it said PID")
+    if word != "PID":
+        raise handshake.error_from(line)
+    return int(rest)
+
+
+def _admit(
+    container: Container, config: Config, channel: handshake.Channel, pid: int, *, late: bool
+) -> None:
+    """Move the command's process into what of the cgroup the joiner kept out of; let it go on.
+
+    At a limit of processes fork(2) fails, and a move does not. Raises OSError, ConfigError.
+    """
+    try:
+        container.cgroup.admit(pid, whole=late)
+        if late:
+            _last_cpus(config, pid)
+        channel.say(_ADMITTED)
+    except (ProcessLookupError, handshake.PeerDied):
+        pass  # it was killed, as by the end of the container: the caller sees how it ended
+    except BaseException:
+        os.kill(pid, _SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+
+
 def _joiner(
     container: Container,
     config: Config,
@@ -149,10 +210,11 @@ def _joiner(
     channel: handshake.Channel,
     *,
     inside: bool,
+    late: bool,
 ) -> NoReturn:
     """In the joiner: enter cgroup and namespaces, make the command's process, report its pid, exit.
 
-    `inside`: it was cloned into the container's cgroup of cgroup2.
+    `inside`: it was cloned into the container's cgroup of cgroup2. `late`: it stays outside.
     """
     try:
         events.become("exec", os.getpid())
@@ -161,7 +223,7 @@ def _joiner(
         process.become_named("minirun:exec")
         if (score := config.process.get("oomScoreAdj")) is not None:
             state.write("/proc/self/oom_score_adj", str(score))  # the caller may have its own
-        _move(container, config, cloned=inside)
+        _move(container, config, cloned=inside, late=late)
         container.cgroup.close()
         ends = {channel.read_fd, channel.write_fd, *range(container.preserve_fds + 3)}
         barrier.close_imports()
@@ -172,6 +234,11 @@ def _joiner(
         sets, memfd = _prepare(container, config, console)
         _make_sibling(container, sets, channel, memfd, ends)
         os._exit(0)
+    except BlockingIOError as error:
+        if late:
+            channel.fail(from_os(error))
+        else:
+            channel.say(_FULL)
     except BaseException as error:
         if isinstance(error, OSError) and _has_ended(container, error):
             error = StateError(f"container {container.id} is not running")
@@ -193,6 +260,8 @@ def _make_sibling(
         os.close(name)
         events.become("exec", int(os.read(outside, 16)))  # its pid on the host, for the log
         os.close(outside)
+        if channel.read_line() != _ADMITTED:
+            os._exit(1)  # the caller has died
         _command(container, sets, channel, memfd, filtered=filtered)
     os.write(channel.write_fd, f"PID {pid}\n".encode())
     os.write(name, str(pid).encode())  # last: from now on the child writes into the same pipe
@@ -224,15 +293,24 @@ def _prepare(container: Container, config: Config, console: Console) -> tuple[ca
     return sets, memfd
 
 
-def _move(container: Container, config: Config, *, cloned: bool) -> None:
-    """Move into the container's cgroup, on the CPUs of execCPUAffinity before and after."""
-    if not config.process.get("execCPUAffinity"):
-        container.cgroup.join(cloned=cloned)
-        os.sched_setaffinity(0, range(8192))  # as init: the caller's taskset(1) stays outside
-        return
-    tuning.affinity(config.process, "initial")
-    container.cgroup.join()
-    tuning.affinity(config.process, "final")
+def _move(container: Container, config: Config, *, cloned: bool, late: bool) -> None:
+    """Move into the container's cgroup, on the CPUs of execCPUAffinity before and after.
+
+    But not into version 1's pids, where the limit counts what is made: `_admit` does that.
+    """
+    if config.process.get("execCPUAffinity"):
+        tuning.affinity(config.process, "initial")
+    if not late:
+        container.cgroup.join(cloned=cloned, counted=False)
+        _last_cpus(config)
+
+
+def _last_cpus(config: Config, pid: int = 0) -> None:
+    """Give a process the CPUs that it has in the cgroup."""
+    if config.process.get("execCPUAffinity"):
+        tuning.affinity(config.process, "final", pid)
+    else:
+        os.sched_setaffinity(pid, range(8192))  # as init: the caller's taskset(1) stays outside
 
 
 def _command(

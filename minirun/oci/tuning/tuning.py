@@ -143,22 +143,18 @@ def _memory(row: dict[str, Any]) -> tuple[int, int]:
     return mode | flags, sum(1 << node for node in nodes)
 
 
-def affinity(process: dict[str, Any], when: str) -> None:
-    """Move this process onto the CPUs of execCPUAffinity's `initial` or `final`.
+def affinity(process: dict[str, Any], when: str, pid: int = 0) -> None:
+    """Move a process, or this one, onto the CPUs of execCPUAffinity's `initial` or `final`.
 
-    Without `final` all CPUs are asked for, of which the kernel leaves those of the cgroup.
-    Raises ConfigError.
+    Without `final` it stays where the kernel has put it when it entered the cgroup, as the
+    runtime-spec says (config.md, execCPUAffinity). Raises ConfigError.
     """
     wanted = process["execCPUAffinity"].get(when)
     where = f"process.execCPUAffinity.{when}"
-    if wanted:
-        cpus = numbers(wanted, where)
-    elif when == "final":
-        cpus = set(range(_MOST))  # not os.cpu_count(): between the numbers of CPUs may be gaps
-    else:
+    if not wanted:
         return
     try:
-        os.sched_setaffinity(0, cpus)
+        os.sched_setaffinity(pid, numbers(wanted, where))
     except OSError as error:
         text = os.strerror(error.errno or 0).lower()
         raise ConfigError(f"config.json: {where}: {text}") from None
