@@ -253,6 +253,19 @@ def layer(tmp_path: Path) -> Path:
     return copy_layer(layer_of("busybox"), tmp_path / "rootfs")
 
 
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Path]:
+    """A shared mount with another one below it."""
+    place = tmp_path / "shared"
+    (place / "below").mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(place)], check=True)
+    subprocess.run(["mount", "--make-shared", str(place)], check=True)
+    (place / "below").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(place / "below")], check=True)
+    yield place
+    subprocess.run(["umount", "-R", str(place)], check=True)
+
+
 # --- the leak check: after all tests, in the one process that is not a worker ------------------
 
 

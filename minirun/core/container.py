@@ -122,10 +122,13 @@ class Container:
             os.close(fd)
 
     def oci_state(self, status: str) -> dict[str, Any]:
-        """The state document that hooks read on their standard input."""
+        """The state document that hooks read on their standard input.
+
+        After the end there is no pid: another process may have the number by then.
+        """
         return {
             "ociVersion": state.OCI_VERSION, "id": self.id, "status": status,
-            "pid": self.record.pid, "bundle": self.config.bundle,
+            "pid": 0 if status == state.STOPPED else self.record.pid, "bundle": self.config.bundle,
             "annotations": self.config.annotations,
         }  # fmt: skip
 

@@ -285,8 +285,10 @@ def _mounted(container: Container, *, writable: bool) -> int:
     Raises StateError, OSError.
     """
     config = container.config
+    if (config.raw.get("root") or {}).get("readonly"):
+        writable = False
     if not config.layers:
-        return os.open(config.rootfs, _PATH | os.O_NOFOLLOW)
+        return _bundle_root(config.rootfs, writable=writable)
     in_userns = "user" in config.namespaces
     if writable and in_userns and not container.unprivileged:
         text = f"container {container.id} has ended, and has a user namespace: nothing is written"
@@ -295,6 +297,20 @@ def _mounted(container: Container, *, writable: bool) -> int:
         return build.root_mount(config, config.layers, container.directory).execute().fd
     layers = (*config.layers, f"{container.directory}/{places.UPPER}")
     return _View(config.rootfs, layers, "", ",userxattr" if in_userns else "").execute().fd
+
+
+def _bundle_root(path: str, *, writable: bool) -> int:
+    """Return a descriptor of a bundle's root, bound over itself if it is not to be written to."""
+    fd = os.open(path, _PATH | os.O_NOFOLLOW)
+    if writable:
+        return fd
+    try:
+        tree = mounts.open_tree(fd, "", mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH, shown=path)
+        mounts.mount_setattr(tree, mounts.MOUNT_ATTR_RDONLY, shown=path)
+        mounts.move_mount(tree, fd, shown=path)
+        return tree
+    finally:
+        os.close(fd)
 
 
 def _lay_over(container: Container, root: Root) -> None:
@@ -311,12 +327,12 @@ def _lay_over(container: Container, root: Root) -> None:
         except (ConfigError, OSError):
             continue
         try:
-            _bind(root, source, row)
+            _bind(root, source, row, locked="user" in config.namespaces)
         finally:
             os.close(source)
 
 
-def _bind(root: Root, source: int, row: dict[str, object]) -> None:
+def _bind(root: Root, source: int, row: dict[str, object], *, locked: bool) -> None:
     options = mount_options.parse(list(row.get("options") or ()))  # type: ignore[call-overload]
     try:
         place = root.open(str(row["destination"]))
@@ -330,8 +346,7 @@ def _bind(root: Root, source: int, row: dict[str, object]) -> None:
         flags |= mounts.AT_RECURSIVE if options.flags & mounts.MS_REC and is_directory else 0
         tree = mounts.open_tree(source, "", flags, shown=str(row["source"]))
         try:
-            if options.flags & mounts.MS_RDONLY:
-                mounts.mount_setattr(tree, mounts.MOUNT_ATTR_RDONLY, shown=str(row["destination"]))
+            mount_entry.set_properties(tree, options, str(row["destination"]), locked=locked)
             mounts.move_mount(tree, place, shown=str(row["destination"]))
         finally:
             os.close(tree)

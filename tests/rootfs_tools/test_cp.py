@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import tarfile
@@ -13,6 +14,7 @@ import pytest
 
 from apart import apart, mounts
 from conftest import STORE, Program, wait_until
+from core.lifecycle.leftovers import call
 from engines.clients.engine import IMAGE, Docker
 
 SLEEP = ("sleep", "600")
@@ -270,3 +272,57 @@ def test_a_wrong_word_is_one_line(
     done = cp(program, work, *words)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert text in done.stderr
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["running", "ended"])
+@pytest.mark.parametrize(
+    ("flag", "writes"),
+    [
+        ("-v={}:/x:ro", [False, False]), ("-v={}:/x", [True, True]),
+        ("--mount=type=bind,src={},dst=/x,ro", [False, False]),
+        ("--mount=type=bind,src={},dst=/x,ro,bind-recursive=writable", [False, True]),
+        ("--mount=type=bind,src={},dst=/x,bind-nonrecursive", [True, None]),
+    ],
+)  # fmt: skip
+def test_what_is_read_only_is_so_below_too(
+    minirun: Program, shared: Path, flag: str, writes: list[bool | None], ended: bool
+) -> None:
+    """A mount below a volume has the properties for `cp` that it has in the container."""
+    words = ("busybox", "true") if ended else ("-d", "busybox", *SLEEP)
+    assert minirun("run", "--name", "c", flag.format(shared), *words).returncode == 0
+    source = shared.parent / "new"
+    source.write_text("of cp")
+    for place, written in zip(("/x", "/x/below"), writes, strict=True):
+        done = minirun("cp", str(source), f"c:{place}/new")
+        there = shared / place.removeprefix("/x").lstrip("/") / "new"
+        assert there.exists() == bool(written), done.stderr
+        if written is False:
+            assert done.returncode == 1 and "ead-only" in done.stderr
+
+
+def test_a_read_only_root_of_a_bundle_is_not_written_to(
+    minirun: Program, layer: Path, tmp_path: Path
+) -> None:
+    config = minirun.spec("true")
+    config["root"] = {"path": str(layer), "readonly": True}
+    options = ["rbind", "rro"]
+    config["mounts"].append({"destination": "/mnt", "source": str(layer), "options": options})
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    call(minirun, "create", "--bundle", str(tmp_path), "c")
+    assert minirun("start", "c").returncode == 0
+    wait_until(lambda: '"stopped"' in minirun("state", "c").stdout)
+    (tmp_path / "new").write_text("of cp")
+    for place in ("/new", "/mnt/new"):
+        done = minirun("cp", str(tmp_path / "new"), f"c:{place}")
+        assert done.returncode == 1 and "ead-only" in done.stderr, done.stderr
+    assert minirun("cp", "c:/mnt/bin/busybox", str(tmp_path / "out")).returncode == 0
+    assert not (layer / "new").exists()
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["running", "ended"])
+def test_a_read_only_root_is_not_written_to(minirun: Program, work: Path, ended: bool) -> None:
+    words = ("busybox", "true") if ended else ("-d", "busybox", *SLEEP)
+    assert minirun("run", "--read-only", "--name", "c", *words).returncode == 0
+    done = cp(minirun, work, "file", "c:/f")
+    assert not minirun("cp", "c:/f", "-").stdout
+    assert done.returncode == 1 and "ead-only" in done.stderr, done.stderr

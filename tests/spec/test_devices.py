@@ -91,6 +91,19 @@ def test_a_label_without_its_module(
     assert {"property": where} in notes
 
 
+def test_unconfined_is_what_there_is_without_apparmor(bundle: Bundle) -> None:
+    """containerd writes the word for a container that asks for no profile."""
+    if Path("/sys/module/apparmor").exists():
+        skip("this kernel has AppArmor")
+    done = bundle.run("echo ran", process__apparmorProfile="unconfined")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
+    bundle.create("sleep 100", process__apparmorProfile="unconfined")
+    bundle.program("start", bundle.name)
+    for profile, said in (("unconfined", ""), ("acme", "AppArmor is not enabled")):
+        done = bundle.program("exec", "--apparmor", profile, bundle.name, "true")
+        assert done.returncode == 0 and said in done.stderr and bool(said) == bool(done.stderr)
+
+
 def test_intel_rdt_is_refused(bundle: Bundle) -> None:
     said = bundle.refuses(linux__intelRdt={"closID": "x"})
     assert "config.json: linux.intelRdt: is not supported" in said

@@ -103,6 +103,59 @@ def test_a_read_only_bind_lifts_nothing(bundle: Bundle, host: Path) -> None:
     assert {"ro", "nosuid", "nodev", "noexec"} <= {*line.split()[5].split(",")}
 
 
+MAPS = [{"containerID": 0, "hostID": 100000, "size": 65536}]
+BIND_FLAGS = [
+    # of the source, the words; what it has then: for root, and in a user namespace (None: refused)
+    ("ro", "bind", {"ro"}, {"ro"}),
+    ("ro", "bind,nosuid,nodev,rprivate", {"rw", "nosuid", "nodev"}, {"ro", "nosuid", "nodev"}),
+    ("ro", "bind,rw,nosuid", {"rw", "nosuid"}, None),
+    ("ro,noexec", "bind,dev", {"rw", "noexec"}, {"ro", "noexec"}),
+    ("ro,noexec,nosymfollow", "bind,atime", {"rw", "noexec"}, {"ro", "noexec"}),
+    ("nosuid,nodev", "bind,ro", {"ro", "nosuid", "nodev"}, {"ro", "nosuid", "nodev"}),
+    ("nosuid,nodev", "bind,suid,dev", {"rw"}, None),
+    ("nodev,nosymfollow", "bind,ro,symfollow", {"ro", "nodev"}, {"ro", "nodev"}),
+    ("noatime", "bind", {"rw", "noatime"}, {"rw", "noatime"}),
+    ("noatime", "bind,atime", {"rw", "noatime"}, {"rw", "noatime"}),
+    ("noatime", "bind,norelatime", {"rw", "noatime"}, {"rw", "noatime"}),
+    ("noatime", "bind,relatime", {"rw", "relatime"}, None),
+    ("noatime", "bind,nodiratime", {"rw", "nodiratime", "relatime"}, None),
+    ("nodiratime", "bind,strictatime", {"rw"}, None),
+    ("noatime", "bind,nodiratime,strictatime", {"rw", "nodiratime"}, None),
+    ("noatime", "bind,nodiratime,norelatime", {"rw", "nodiratime", "relatime"}, None),
+    ("noatime,nodiratime", "bind,norelatime", {"rw", "noatime", "nodiratime"},
+     {"rw", "noatime", "nodiratime"}),
+    ("relatime", "bind,noatime", {"rw", "noatime"}, None),
+]  # fmt: skip
+"""The expectations of runc's tests (mounts_sshfs.bats), but for nosuid, nodev and noexec, which go
+only where their own words say so."""
+
+
+@pytest.mark.parametrize("mapped", [False, True], ids=["root", "user"])
+@pytest.mark.parametrize(("of_source", "words", "root", "user"), BIND_FLAGS)
+def test_what_a_bind_mount_keeps_of_its_source(
+    bundle: Bundle, host: Path, of_source: str, words: str, root: set[str], user: set[str] | None,
+    mapped: bool,
+) -> None:  # fmt: skip
+    changes: dict[str, Any] = {"mounts": bundle.mounts(bind(host, *words.split(",")[1:]))}
+    if mapped:
+        rows = bundle.namespaces({"type": "user"})
+        changes |= {"linux__namespaces": rows, "linux__uidMappings": MAPS,
+                    "linux__gidMappings": MAPS}  # fmt: skip
+    bundle.let_others_in()
+    (bundle.rootfs / "mnt").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "strictatime", "t", host], check=True)
+    try:
+        for flags in ("diratime,strictatime", of_source):
+            subprocess.run(["mount", "-o", f"remount,bind,{flags}", host], check=True)
+        if (user if mapped else root) is None:
+            assert "peration not permitted" in bundle.refuses(**changes)
+            return
+        line = bundle.says(HERE, **changes)
+    finally:
+        subprocess.run(["umount", host], check=True)
+    assert {*line.split()[5].split(",")} == (user if mapped else root)
+
+
 def test_recursive_words_reach_below_and_the_others_do_not(bundle: Bundle) -> None:
     """The source is a tree of two mounts, made by the container's own first entries."""
     outer, inner = tmpfs(at="/mnt"), tmpfs(at="/mnt/sub")

@@ -109,7 +109,7 @@ def mount(
         for extra in extras:
             extra.copy_up(points, path, below, whole=is_bind(row))
         os.close(below)
-    change(points, path, options)
+    change(points, path, options, bind=is_bind(row))
 
 
 def _mount_new(
@@ -261,21 +261,43 @@ def _instead(config: Config, root: Root, kind: str, path: str) -> None:
     operations.Bind(source, path, mounts.MOUNT_ATTR_RDONLY).execute(root)
 
 
-def change(root: Root, path: str, wanted: MountOptions) -> None:
+def change(root: Root, path: str, wanted: MountOptions, *, bind: bool = False) -> None:
     """Set properties and propagation of the mount that now lies at `path`. Raises OSError."""
-    top, tree = (wanted.set, wanted.clear), (wanted.set_all, wanted.clear_all)
-    if not any((*top, *tree, *wanted.propagation)):
+    top = wanted.of_bind(locked=False) if bind else (wanted.set, wanted.clear)
+    if not any((*top, wanted.set_all, wanted.clear_all, *wanted.propagation)):
         return
     fd = root.open(path)
     try:
-        if any(top):
-            mounts.mount_setattr(fd, *top, shown=path)
-        if any(tree):
-            mounts.mount_setattr(fd, *tree, recursive=True, shown=path)
+        if bind:
+            set_properties(fd, wanted, path)
+        else:
+            _set(fd, top, wanted, path)
         for kind in wanted.propagation:
             mounts.mount(None, f"/proc/self/fd/{fd}", None, kind, shown=path)
     finally:
         os.close(fd)
+
+
+def set_properties(fd: int, wanted: MountOptions, path: str, *, locked: bool = False) -> None:
+    """Set the properties of a bind mount that is open as `fd`, and of the tree below it.
+
+    `path` is where it lies, or will lie; `locked`: see MountOptions.of_bind. Raises OSError.
+    """
+    try:
+        _set(fd, wanted.of_bind(locked=locked), wanted, path)
+    except PermissionError:
+        if locked:
+            raise
+        _set(fd, wanted.of_bind(locked=True), wanted, path)
+
+
+def _set(fd: int, top: tuple[int, int], wanted: MountOptions, path: str) -> None:
+    """Set and clear MOUNT_ATTR_* of one mount, and those of the tree below it. Raises OSError."""
+    tree = (wanted.set_all, wanted.clear_all)
+    if any(top):
+        mounts.mount_setattr(fd, *top, shown=path)
+    if any(tree):
+        mounts.mount_setattr(fd, *tree, recursive=True, shown=path)
 
 
 def _refuse_links(root: Root, path: str, where: str) -> None:

@@ -47,6 +47,14 @@ ID_MAPS = ("idmap", "ridmap")
 COPY_UP = "tmpcopyup"
 
 
+_OF_ACCESS = (
+    m.MOUNT_ATTR_RDONLY | m.MOUNT_ATTR_NOSUID | m.MOUNT_ATTR_NODEV | m.MOUNT_ATTR_NOEXEC
+    | m.MOUNT_ATTR_NOSYMFOLLOW
+)  # fmt: skip
+_NO_PROPERTY = m.MS_BIND | m.MS_REC | m.MS_REMOUNT
+_OF_TIMES = m.MS_NOATIME | m.MS_NODIRATIME | m.MS_RELATIME | m.MS_STRICTATIME
+
+
 class MountOptions(Record):
     """What a list of option words means. `set` and `clear` are MOUNT_ATTR_* for this mount alone;
     `set_all` and `clear_all`, those of the words that begin with r, for the tree below it too.
@@ -63,11 +71,36 @@ class MountOptions(Record):
     """idmap, ridmap, or empty."""
     copy_up: bool
     data: str
+    is_named: bool
+    """A word says something of a property, if only that a bind mount is not to have it."""
+
+    def of_bind(self, *, locked: bool) -> tuple[int, int]:
+        """Return the MOUNT_ATTR_* that a bind mount gets, and those that it loses.
+
+        As with mount(8) and runc a list that has words for properties, and no `ro`, means rw: so
+        `bind,nosuid` of a read-only mount can be written to. Access times change by a word that
+        sets them alone. Unlike runc's, nosuid, nodev and noexec go by their own words alone.
+        `locked`: what no word takes away stays, since in a user namespace it may not be taken
+        away: mount_namespaces(7).
+        """
+        if not self.is_named:
+            return 0, 0
+        on = self.set & _OF_ACCESS
+        implied = m.MOUNT_ATTR_NOSYMFOLLOW | (0 if locked else m.MOUNT_ATTR_RDONLY)
+        off = (self.clear & _OF_ACCESS | implied) & ~on
+        if self.flags & _OF_TIMES:
+            off |= m.MOUNT_ATTR__ATIME | m.MOUNT_ATTR_NODIRATIME
+            on |= m.MOUNT_ATTR_NODIRATIME if self.flags & m.MS_NODIRATIME else 0
+            if self.flags & m.MS_STRICTATIME:
+                on |= m.MOUNT_ATTR_STRICTATIME
+            elif self.flags & m.MS_NOATIME:
+                on |= m.MOUNT_ATTR_NOATIME
+        return on, off
 
 
 def parse(words: list[str]) -> MountOptions:
     """Return what `words` mean; later words win over earlier ones."""
-    flags = 0
+    flags, is_named = 0, False
     id_map = ""
     top, tree = (0, 0), (0, 0)
     propagation, data = [], []
@@ -75,6 +108,7 @@ def parse(words: list[str]) -> MountOptions:
         if word in FLAGS:
             on, off = FLAGS[word]
             flags = (flags | on) & ~off
+            is_named = is_named or bool((on | off) & ~_NO_PROPERTY)
             top = _change(top, ATTRIBUTES.get(word, (0, 0)))
         elif word in PROPAGATION:
             propagation.append(PROPAGATION[word])
@@ -85,7 +119,8 @@ def parse(words: list[str]) -> MountOptions:
         elif word != COPY_UP:
             data.append(word)
     return MountOptions(
-        flags, tuple(propagation), *top, *tree, id_map, COPY_UP in words, ",".join(data)
+        flags, tuple(propagation), *top, *tree, id_map, COPY_UP in words, ",".join(data),
+        is_named,
     )  # fmt: skip
 
 

@@ -23,6 +23,8 @@ from minirun.core.keeping.visible import warn
 from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
 
+UNCONFINED = "unconfined"
+"""AppArmor's word for no profile."""
 _ENABLED = "/sys/module/apparmor/parameters/enabled"
 _PLACES = ("self/attr/apparmor/exec", "self/attr/exec")
 """The module's own file, Linux 5.8; before that all modules shared one."""
@@ -36,7 +38,8 @@ def check(config: Config) -> str:
     process, linux = config.process, config.linux
     profile: str = process.get("apparmorProfile") or ""
     if profile and not has_apparmor():
-        _warn("process.apparmorProfile", "AppArmor")
+        if profile != UNCONFINED:  # it is what there is
+            _warn("process.apparmorProfile", "AppArmor")
         profile = ""
     rows = (("process.selinuxLabel", process), ("linux.mountLabel", linux))
     for where in [where for where, place in rows if place.get(where.partition(".")[2])]:

@@ -170,19 +170,6 @@ def test_words_that_docker_takes(program: Program, tmp_path: Path, word: str) ->
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.fixture
-def shared(tmp_path: Path) -> Iterator[Path]:
-    """A shared mount with another one below it."""
-    place = tmp_path / "shared"
-    (place / "below").mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "none", str(place)], check=True)
-    subprocess.run(["mount", "--make-shared", str(place)], check=True)
-    (place / "below").mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "none", str(place / "below")], check=True)
-    yield place
-    subprocess.run(["umount", "-R", str(place)], check=True)
-
-
 @pytest.mark.parametrize(
     ("words", "field"),
     [

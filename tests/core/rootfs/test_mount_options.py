@@ -10,7 +10,7 @@ from minirun.core.kernel import mounts as m
 from minirun.core.rootfs import mount_options
 from minirun.core.rootfs.mount_options import MountOptions, parse
 
-NOTHING = MountOptions(0, (), 0, 0, 0, 0, "", False, "")
+NOTHING = MountOptions(0, (), 0, 0, 0, 0, "", False, "", False)
 
 SPEC_WORDS = (
     "async", "atime", "bind", "defaults", "dev", "diratime", "dirsync", "exec", "iversion",
