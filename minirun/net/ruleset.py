@@ -13,6 +13,7 @@ import json
 
 from minirun.core.keeping.record import Record
 from minirun.net import nft
+from minirun.net.interfaces import network_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,22 +113,34 @@ class Ruleset:
         """Return the elements of a set or map; of a map, pairs."""
         return self.sets.get((family, table, name), [])
 
-    def at(self, hook: str, version: int, kind: str = "") -> list[Chain]:
-        """Return the base chains of a hook in the order in which a packet meets them."""
+    def at(self, hook: str, version: int, kind: str = "", family: str = "") -> list[Chain]:
+        """Return the base chains of a hook in the order in which a packet meets them.
+
+        `family`: bridge; without one, those of the packet's version.
+        """
+        families = (family,) if family else _FAMILIES[version]
         found = [
             chain for chain in self.chains.values()
-            if chain.hook == hook and chain.family in _FAMILIES[version]
+            if chain.hook == hook and chain.family in families
             and (not kind or chain.kind == kind)
         ]  # fmt: skip
         return sorted(found, key=lambda chain: chain.priority)
 
-    def judge(self, hook: str, packet: PacketFacts, kind: str = "filter") -> Judgement:
+    def judge(
+        self, hook: str, packet: PacketFacts, kind: str = "filter", family: str = "",
+        first: int | None = None, last: int | None = None,
+    ) -> Judgement:  # fmt: skip
         """Return what a hook's chains of one kind do: the first drop or translation, else accept.
 
-        UNKNOWN only if no chain is certain to drop the packet.
+        UNKNOWN only if no chain is certain to drop the packet. `family`: as of at(); `first` and
+        `last`: the priorities of the chains that count.
         """
         unknown = None
-        for chain in self.at(hook, packet.version, kind):
+        for chain in self.at(hook, packet.version, kind, family):
+            if first is not None and chain.priority < first:
+                continue
+            if last is not None and chain.priority > last:
+                continue
             found, maybe = self._read(chain, packet, 0)
             end = found or Judgement(chain.policy, chain.shown, f"policy {chain.policy}")
             if doubt := [one for one in maybe if one.word != end.word]:
@@ -283,6 +296,8 @@ def _of_meta(key: str, packet: PacketFacts) -> Any:
         return packet.protocol or None
     if key == "nfproto":
         return f"ipv{packet.version}"
+    if key == "protocol":
+        return "ip6" if packet.version == 6 else "ip"
     return None
 
 
@@ -355,6 +370,12 @@ def read(*table: str) -> Ruleset | None:
         return Ruleset(rows)
     except (ValueError, LookupError, TypeError):
         return None
+
+
+def read_of(pid: int) -> Ruleset:
+    """Return all rules of the network namespace of `pid`. Raises NetworkError, OSError."""
+    with network_of(pid):
+        return read() or Ruleset([])
 
 
 def _name_states(rows: list[dict[str, Any]], text: str) -> None:

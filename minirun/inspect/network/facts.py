@@ -10,7 +10,6 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
 
 from minirun.common import descriptors
 from minirun.core.errors import StateError
@@ -168,22 +167,6 @@ def _route(row: Any, names: dict[int, str]) -> RouteFacts:
         f"{to}/{length}" if to and length else "default", first.get_attr("RTA_GATEWAY") or "",
         names.get(index or 0, ""), row["proto"] == _KERNEL,
     )  # fmt: skip
-
-
-def route_to(address: str, pid: int = 0) -> tuple[str, str]:
-    """Return link and gateway of a packet to an address, as the kernel would send it: RTM_GETROUTE.
-
-    `pid`: from whose network namespace; 0: this one. ("", "") if there is no way; the link lo for
-    an address of the namespace itself. Raises OSError.
-    """
-    descriptors.need(ROUTE)
-    with network_of(pid) if pid else nullcontext(), IPRoute() as route:
-        try:
-            row = next(iter(route.route("get", dst=address)))
-            link = next(iter(route.get_links(row.get_attr("RTA_OIF"))))
-        except (NetlinkError, StopIteration):
-            return "", ""
-    return _name(link.get_attr("IFLA_IFNAME")), row.get_attr("RTA_GATEWAY") or ""
 
 
 def pid_of(lease: Lease) -> int:

@@ -33,6 +33,8 @@ class ListeningSocket(Record):
     protocol: str
     address: str
     port: int
+    inode: str = ""
+    """Of the socket: what /proc/PID/fd calls it by."""
 
     @property
     def is_loopback(self) -> bool:
@@ -60,8 +62,32 @@ def listening(pid: int, protocol: str, port: int) -> list[ListeningSocket]:
         for row in (line.split() for line in rows):
             address, _, number = row[1].partition(":")
             if int(number, 16) == port and row[3] == _LISTENS[protocol]:
-                found.append(ListeningSocket(protocol, _decoded(address), port))
+                found.append(ListeningSocket(protocol, _decoded(address), port, row[9]))
     return found
+
+
+def stopped(pid: int, sockets: list[ListeningSocket]) -> tuple[int, str] | None:
+    """Return pid and name of a program that has one of these sockets, if all that have one are
+    stopped by a signal (state T of proc_pid_stat(5)); None otherwise. `pid`: where they are."""
+    wanted = {f"socket:[{one.inode}]" for one in sockets}
+    own = os.stat(f"/proc/{pid}/ns/net").st_ino
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.stat(f"/proc/{name}/ns/net").st_ino != own or not _has(name, wanted):
+                continue
+            head, _, rest = state.read_text(f"/proc/{name}/stat").rpartition(")")
+        except OSError:  # it has ended
+            continue
+        if rest.split()[0] not in "Tt":
+            return None
+        found.append((int(name), head.partition("(")[2]))
+    return found[0] if found else None
+
+
+def _has(pid: str, wanted: set[str]) -> bool:
+    folder = f"/proc/{pid}/fd"
+    return any(os.readlink(f"{folder}/{fd}") in wanted for fd in os.listdir(folder))
 
 
 def _decoded(text: str) -> str:

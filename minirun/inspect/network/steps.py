@@ -6,12 +6,11 @@ A step's verdict is one of OK, PARTLY, STOPS and UNKNOWN: minirun.inspect.networ
 from __future__ import annotations
 
 from minirun.core.keeping import state
-from minirun.inspect.network import facts, inside
+from minirun.inspect.network import facts, inside, routing
 from minirun.inspect.network.why import OK, PARTLY, STOPS, UNKNOWN, Scene, WayStep
 from minirun.net import ruleset
 from minirun.net.leases import Lease
 from minirun.net.network import Network
-from minirun.net.ruleset import PacketFacts
 
 AGAIN = "minirun rm -f ID, and run it again: its start makes all of it anew"
 
@@ -26,16 +25,19 @@ def forwarding(six: bool) -> WayStep:
     return WayStep("forwarding", STOPS, text, f"sysctl -w {shown}=1, and see what resets it")
 
 
-def route(scene: Scene, net: Network, to: str) -> WayStep:
-    """Return the step of the host's routing to a container."""
-    link, via = facts.route_to(to)
+def route(scene: Scene, net: Network, to: str, source: str = "", link_in: str = "") -> WayStep:
+    """Return the step of the host's routing to a container, of a packet that came so."""
+    link, via = routing.look_up(to, 0, source, link_in)
     if link == net.bridge:
         return WayStep("route", OK, f"the host reaches {to} by {link}")
+    if because := routing.reason(to, 0, source, link_in):
+        text = f"the host does not send {to} to {net.bridge}: {because.text}"
+        return WayStep("route", STOPS, text, f"ip {because.undo}")
     if not link:
         return WayStep("route", STOPS, f"the host has no route to {to}", AGAIN)
     by = f"{link} via {via}" if via else link
     rows = [one for one in scene.host.routes if one.link == link and _covers(one.to, to)]
-    text = f"the host sends {to} to {by}: route {rows[0].to if rows else '?'} overlaps the subnet"
+    text = f"the host sends {to} to {by}: route {rows[0].to if rows else by} overlaps the subnet"
     advice = f"a network of other addresses: minirun network create --subnet …; {net.name} has"
     return WayStep("route", STOPS, f"{text} {net.subnet}", f"{advice} {net.subnet}")
 
@@ -59,51 +61,41 @@ def bridge(scene: Scene, net: Network) -> list[WayStep]:
     return [WayStep("bridge", OK, f"{net.bridge} is up and has {net.gateway}")]
 
 
-def passes_in(scene: Scene, net: Network, to: str, protocol: str, port: int) -> WayStep:
-    """Return the step of the firewall for a packet from outside, and for its answer."""
-    out = scene.out_link.name if scene.out_link else ""
-    packet = PacketFacts("", to, protocol, port, out, net.bridge, is_dnat=True)
-    back = PacketFacts(to, "", protocol, 0, net.bridge, out, "established")
-    return passes(scene, (packet, back), net)
+def to_bridge(
+    scene: Scene, net: Network, to: str, source: str = "", link_in: str = ""
+) -> list[WayStep]:
+    """Return the steps of the host's routing and of the bridge: one that is down has no route."""
+    there = bridge(scene, net)
+    if there[-1].verdict == STOPS:
+        return there
+    return [route(scene, net, to, source, link_in), *there]
 
 
-def passes(scene: Scene, packets: tuple[PacketFacts, ...], net: Network) -> WayStep:
-    """Return the step of the forward hook: every chain of every table has to accept."""
-    name = "firewall"
-    unknown = None
-    for packet in packets:
-        found = scene.rules.judge("forward", packet)
-        if found.word == ruleset.DROP:
-            text = f"{found.where} drops it: {found.rule}"
-            return WayStep(name, STOPS, text, _let_through(found.where, net))
-        if found.word == ruleset.UNKNOWN:
-            unknown = unknown or found
-    if unknown:
-        text = f"{unknown.where} may stop it: {unknown.rule}"
-        return WayStep(name, UNKNOWN, text, _let_through(unknown.where, net))
-    if _has_legacy_rules(packets[0].version):
-        text = "every chain of nftables lets it pass; the tables of iptables-legacy are not read"
-        return WayStep(name, UNKNOWN, text, "iptables-legacy -S FORWARD")
-    return WayStep(name, OK, "every chain of the forward hook lets it pass")
+def paused(lease: Lease) -> list[WayStep]:
+    """Return the step of a container whose processes are frozen; none if they are not."""
+    root, _, container_id = lease.container.rpartition("/")
+    if state.load(root, container_id).status != state.PAUSED:
+        return []
+    text = f"{lease.id} is paused: it takes packets, and nothing in it answers or asks"
+    return [WayStep("paused", STOPS, text, f"minirun unpause {lease.id}")]
 
 
-def _has_legacy_rules(version: int) -> bool:
-    """Return True if iptables-legacy has a filter table, which nft does not list."""
-    try:
-        names = state.read_text(f"/proc/self/net/ip{'6' if version == 6 else ''}_tables_names")
-    except OSError:  # no such module is loaded
-        return False
-    return "filter" in names.split()
-
-
-def _let_through(where: str, net: Network) -> str:
-    """Return what lets packets through a chain that drops them."""
-    if "table inet minirun" in where:
-        return f"minirun network connect {net.name} ID: so both are on one network; or -p"
-    if "table ip filter" in where or "table ip6 filter" in where:
-        rules = f"iptables -I FORWARD -i {net.bridge} -j ACCEPT, and the same with -o"
-        return f"{rules} (beside docker: -I DOCKER-USER; ufw: ufw route allow in on {net.bridge})"
-    return f"a rule there that accepts iifname and oifname {net.bridge}"
+def neighbours(scene: Scene, net: Network, lease: Lease, pid: int) -> list[WayStep]:
+    """Return the steps of hardware addresses that were written by hand, and are wrong."""
+    there, bridge = facts.namespace(pid).link(lease.interface), scene.host.link(net.bridge)
+    found = []
+    rows = (
+        (lease.address, there, net.bridge, 0, ""),
+        (net.gateway, bridge, lease.interface, pid, f"nsenter -t {pid} -n "),
+    )
+    for address, owner, link, where, enter in rows:
+        wrong = owner and routing.wrong_neighbour(address, owner.mac, link, where)
+        if owner and wrong:
+            whose = f"{lease.id} takes {address}" if where else f"the host takes {address}"
+            text = f"{whose} to be at {wrong}, which was written by hand: it is at {owner.mac}"
+            advice = f"{enter}ip neigh del {address} dev {link}"
+            found.append(WayStep("neighbour entry", STOPS, text, advice))
+    return found
 
 
 def cable(scene: Scene, net: Network, lease: Lease) -> list[WayStep]:
@@ -119,18 +111,21 @@ def cable(scene: Scene, net: Network, lease: Lease) -> list[WayStep]:
         advice = f"ip link set {lease.link} up"
         return [WayStep("cable", STOPS, f"the host's end {lease.link} is down", advice)]
     steps = [WayStep("cable", OK, f"{lease.link} is up, in {net.bridge}")]
-    return [*steps, _end(facts.namespace(facts.pid_of(lease)), lease)]
+    pid = facts.pid_of(lease)
+    end = _end(facts.namespace(pid), lease, net, f"nsenter -t {pid} -n")
+    return [*steps, end, *(neighbours(scene, net, lease, pid) if end.verdict == OK else [])]
 
 
-def _end(there: facts.NamespaceLinks, lease: Lease) -> WayStep:
+def _end(there: facts.NamespaceLinks, lease: Lease, net: Network, enter: str) -> WayStep:
     name, link = f"{lease.interface} in {lease.id}", there.link(lease.interface)
     if link is None:
         return WayStep(name, STOPS, "the container's end is not there", AGAIN)
     if not link.is_up:
-        return WayStep(name, STOPS, "it is down", f"in it: ip link set {lease.interface} up")
+        return WayStep(name, STOPS, "it is down", f"{enter} ip link set {lease.interface} up")
     if lease.address not in [one.partition("/")[0] for one in link.addresses]:
         text = f"it has not the address {lease.address}"
-        advice = f"in it: ip address add {lease.address} dev {lease.interface}"
+        whole = f"{lease.address}/{net.subnet.rpartition('/')[2]}"
+        advice = f"{enter} ip address add {whole} dev {lease.interface}"
         return WayStep(name, STOPS, text, advice)
     return WayStep(name, OK, f"it is up and has {lease.address}")
 
@@ -145,6 +140,10 @@ def listens(pid: int, lease: Lease, protocol: str, port: int) -> list[WayStep]:
         text = f"nothing in {lease.id} listens on {what}"
         advice = f"see that its program runs (minirun logs {lease.id}), and on which port"
         return [WayStep(name, STOPS, text, advice)]
+    if stopped := inside.stopped(pid, found):
+        number, program = stopped
+        text = f"{program} (pid {number}) listens on {what}, and is stopped: it answers nothing"
+        return [WayStep(name, STOPS, text, f"kill -CONT {number}")]
     if all(one.is_loopback for one in found):
         text = f"what listens on {what} takes {found[0].address} alone: its own container's"
         return [WayStep(name, STOPS, text, "let it listen on 0.0.0.0, or :: for IPv6 too")]
@@ -168,7 +167,7 @@ def way_back(scene: Scene, six: bool) -> WayStep:
     """Return the step that asks whether the container has a route for its answers."""
     name = "way back"
     if route := scene.inner.default(6 if six else 4):
-        return WayStep(name, OK, route.shown)
+        return refused(scene, route) or WayStep(name, OK, route.shown)
     text = "the container has no default route: its answers to other hosts end in it"
     return WayStep(name, STOPS, text, default_route(scene))
 
@@ -178,4 +177,21 @@ def default_route(scene: Scene) -> str:
     gateway = next((net.gateway for net, _ in scene.own if not net.internal), "")
     if not gateway:
         return f"minirun network connect bridge {scene.container.id}"
-    return f"in its namespace: nsenter -t {scene.pid} -n ip route add default via {gateway}"
+    return f"nsenter -t {scene.pid} -n ip route replace default via {gateway}"
+
+
+def refused(scene: Scene, route: facts.RouteFacts) -> WayStep | None:
+    """Return the step of a rule or a route in the container that takes what its default route
+    should; None if there is none."""
+    to = routing.ANY6 if ":" in route.via else routing.ANY
+    own = scene.by_link(route.link)
+    source = (own[1].address6 if ":" in to else own[1].address) if own else ""
+    link, _ = routing.look_up(to, scene.pid, source)
+    if link == route.link:
+        return None
+    because = routing.reason(to, scene.pid, source)
+    text = f"the container has {route.shown}, and what leaves it does not take it"
+    if because is None:
+        return WayStep("default route", UNKNOWN, text, f"nsenter -t {scene.pid} -n ip rule")
+    advice = f"nsenter -t {scene.pid} -n ip {because.undo}"
+    return WayStep("default route", STOPS, f"{text}: {because.text}", advice)

@@ -10,7 +10,7 @@ import ipaddress
 import os
 
 from minirun.core.keeping import state
-from minirun.inspect.network import facts, inside, steps
+from minirun.inspect.network import facts, inside, routing, steps, walls
 from minirun.inspect.network.why import OK, PARTLY, STOPS, UNKNOWN, PacketWay, Scene, WayStep
 from minirun.net import leases, network, ruleset
 from minirun.net.leases import Lease
@@ -38,14 +38,27 @@ def way_in(scene: Scene, net: Network, lease: Lease, port: dict[str, Any]) -> Pa
     six, is_local = ":" in at, bool(at) and ipaddress.ip_address(at).is_loopback
     relayed = six and not lease.address6
     to = lease.address6 if six and not relayed else lease.address
-    way = [_held(lease, port, relayed), *_published_at(scene, at)]
+    way = [*steps.paused(lease), _held(lease, port, relayed), *_published_at(scene, at)]
     if not relayed:
         way.append(_led(scene, port, to))
     if not (is_local or relayed):
         way.append(steps.forwarding(six))
-    way += [steps.route(scene, net, to), *steps.bridge(scene, net)]
-    if not (is_local or relayed):
-        way.append(steps.passes_in(scene, net, to, protocol, port["port"]))
+    if is_local or relayed:
+        way += steps.to_bridge(scene, net, to)
+    else:
+        out = scene.out_link.name if scene.out_link else ""
+        way += steps.to_bridge(scene, net, to, routing.ANY6 if six else routing.ANY, out)
+    way.append(
+        walls.into(
+            scene,
+            _own_address(scene, 6 if six and not relayed else 4),
+            net,
+            lease,
+            to,
+            port,
+            is_forwarded=not (is_local or relayed),
+        )
+    )
     way += steps.cable(scene, net, lease)
     way += steps.listens(scene.pid, lease, protocol, port["port"])
     if not (is_local or relayed) and not net.internal:
@@ -128,7 +141,8 @@ def way_out(scene: Scene) -> PacketWay:
         text = "the container has none: nothing leaves its own network"
         step = WayStep("default route", STOPS, text, steps.default_route(scene))
         return PacketWay(title, (step, *_resolvers(scene), *_names(scene)))
-    way = [WayStep("default route", OK, default.shown)]
+    way = [*steps.paused(scene.own[0][1])]
+    way.append(steps.refused(scene, default) or WayStep("default route", OK, default.shown))
     way += _to_gateway(scene, default.link, default.via)
     if own := scene.by_link(default.link):
         way += _beyond(scene, *own, "", scene.out_link)
@@ -164,11 +178,21 @@ def _beyond(
         text = f"{out.name} is down"
         return [*way, WayStep("host's way out", STOPS, text, f"ip link set {out.name} up")]
     way.append(WayStep("host's way out", OK, f"{out.name}: {' '.join(out.addresses)}"))
-    way.append(steps.route(scene, net, source))
-    there = to or ("2001:db8::" if six else "198.51.100.0")
+    there = to or (routing.ANY6 if six else routing.ANY)
+    if routing.look_up(there, 0, source, net.bridge)[0] != out.name and (
+        because := routing.reason(there, 0, source, net.bridge)
+    ):
+        text = f"what comes from {source} does not take it: {because.text}"
+        return [*way, WayStep("host's way out", STOPS, text, f"ip {because.undo}")]
+    way.append(steps.route(scene, net, source, there, out.name))
     packet = PacketFacts(source, there, protocol, port, net.bridge, out.name)
     back = PacketFacts(there, source, protocol, 0, out.name, net.bridge, "established")
-    way.append(steps.passes(scene, (packet, back), net))
+    met = walls.inside(scene, lease, back, packet)[2:]  # out, then the answer's way in
+    met += walls.on_bridge(scene, lease, packet, comes=True)
+    met += walls.through_host(scene, packet._replace(link_out=""), packet, back)
+    met += walls.on_bridge(scene, lease, back, comes=False)
+    met += walls.inside(scene, lease, back, packet)[:2]
+    way.append(walls.step(scene, met, net))
     way.append(_masquerade(scene, packet))
     return [*way, _mtu(scene, lease, out)]
 
@@ -200,11 +224,26 @@ def _resolvers(scene: Scene) -> list[WayStep]:
         text = "resolv.conf names none: look-ups go to 127.0.0.1, which is the container"
         return [WayStep(name, STOPS, text, advice)]
     dead = [server for server in servers if _is_dead(scene.pid, server)]
+    if not dead and (stopped := _asking_the_host(scene, servers)):
+        return [stopped]
     if not dead:
         return [WayStep(name, OK, ", ".join(servers))]
     text = f"{', '.join(dead)} is the container's own loopback, and nothing listens there"
     verdict = STOPS if dead == servers else PARTLY
     return [WayStep(name, verdict, text, advice)]
+
+
+def _asking_the_host(scene: Scene, servers: list[str]) -> WayStep | None:
+    """Return the step of a rule that stops questions to a server that is the host itself."""
+    for net, lease in scene.own:
+        for server in servers:
+            if routing.look_up(server)[0] == "lo" and not ipaddress.ip_address(server).is_loopback:
+                source = lease.address6 if ":" in server else lease.address
+                packet = PacketFacts(source, server, "udp", 53, net.bridge, is_local=True)
+                found = walls.step(scene, walls.of_host(scene, lease, packet), net)
+                if found.verdict == STOPS:
+                    return WayStep("DNS servers", STOPS, f"{server}: {found.text}", found.advice)
+    return None
 
 
 def _is_dead(pid: int, server: str) -> bool:
@@ -249,6 +288,7 @@ def way_to(scene: Scene, host: str, port: int) -> PacketWay:
     """Return the way of a TCP connection to a host and a port. Raises MinirunError, OSError."""
     title = f"out: to {host} port {port}"
     way, addresses = _look_up(scene, host)
+    way = [*steps.paused(scene.own[0][1]), *way]
     for address in addresses[:1]:
         way += _to(scene, address, port)
         if not any(step.verdict == STOPS for step in way):
@@ -311,7 +351,11 @@ def _sorted(addresses: list[str]) -> list[str]:
 
 def _to(scene: Scene, address: str, port: int) -> list[WayStep]:
     """Return the steps from the container to an address."""
-    link, via = facts.route_to(address, scene.pid)
+    link, via = routing.look_up(address, scene.pid)
+    if because := None if link else routing.reason(address, scene.pid):
+        advice = f"nsenter -t {scene.pid} -n ip {because.undo}"
+        text = f"the container sends nothing to {address}: {because.text}"
+        return [WayStep("route", STOPS, text, advice)]
     if not link:
         six = ":" in address
         if six and not any(net.subnet6 for net, _ in scene.own):
@@ -327,13 +371,13 @@ def _to(scene: Scene, address: str, port: int) -> list[WayStep]:
     if own is None:
         return [*way, WayStep("link", UNKNOWN, f"{link} is no link of minirun's")]
     net, lease = own
-    host_link, _ = facts.route_to(address)
+    host_link, _ = routing.look_up(address)
     if via or host_link == "lo":
         way += _to_gateway(scene, link, via)
     if host_link == "lo":
         return [*way, _on_the_host(scene, net, lease, address, port)]
     if not via:
-        return [*way, *_to_neighbour(scene, net, address, port)]
+        return [*way, *_to_neighbour(scene, net, lease, address, port)]
     out = scene.host.link(host_link)
     return [*way, *_beyond(scene, net, lease, address, out, "tcp", port)]
 
@@ -356,14 +400,15 @@ def _on_the_host(scene: Scene, net: Network, lease: Lease, address: str, port: i
     led = scene.rules.judge("prerouting", packet, "nat")
     if led.word == ruleset.DNAT:
         return WayStep("NAT", OK, f"{led.where} leads it to {led.to}")
-    stopped = scene.rules.judge("input", packet)
-    if stopped.word == ruleset.DROP:
-        text = f"{stopped.where} drops it: {stopped.rule}"
-        advice = (
-            f"a rule there that accepts iifname {net.bridge} (ufw: ufw allow in on {net.bridge})"
-        )
-        return WayStep("firewall", STOPS, text, advice)
+    stopped = walls.step(scene, walls.of_host(scene, lease, packet), net)
+    if stopped.verdict == STOPS:
+        advice = f"{stopped.advice} (ufw: ufw allow in on {net.bridge})"
+        return WayStep("firewall", STOPS, stopped.text, advice)
     found = inside.listening(os.getpid(), "tcp", port)
+    if stopped_by := inside.stopped(os.getpid(), found):
+        number, program = stopped_by
+        text = f"{program} (pid {number}) listens on the host's port {port}, and is stopped"
+        return WayStep("listens", STOPS, text, f"kill -CONT {number}")
     if any(one.takes(address) or one.address == address for one in found):
         return WayStep("listens", OK, f"the host listens on port {port}")
     if found:
@@ -372,7 +417,9 @@ def _on_the_host(scene: Scene, net: Network, lease: Lease, address: str, port: i
     return WayStep("listens", STOPS, f"nothing on the host listens on port {port}")
 
 
-def _to_neighbour(scene: Scene, net: Network, address: str, port: int) -> list[WayStep]:
+def _to_neighbour(
+    scene: Scene, net: Network, lease: Lease, address: str, port: int
+) -> list[WayStep]:
     """Return the steps to another container of the same network."""
     others = leases.all_of(scene.store, net.name)
     found = [one for one in others if address in (one.address, one.address6)]
@@ -384,6 +431,15 @@ def _to_neighbour(scene: Scene, net: Network, address: str, port: int) -> list[W
     way = [WayStep("neighbour", OK, f"{address} is container {found[0].id}")]
     family = "ip6" if ":" in address else "ip"
     if facts.setting(f"bridge/bridge-nf-call-{family}tables") == "1":  # br_netfilter
-        packet = PacketFacts("", address, "tcp", port, net.bridge, net.bridge)
-        way.append(steps.passes(scene, (packet,), net))
+        both = PacketFacts("", address, "tcp", port, net.bridge, net.bridge)
+        way.append(walls.step(scene, walls.through_host(scene, both, both, both)[2:3], net))
+    other = found[0]
+    way += steps.paused(other)
+    source = lease.address6 if ":" in address else lease.address
+    packet = PacketFacts(source, address, "tcp", port)
+    back = PacketFacts(address, source, "tcp", 0, state="established")
+    met = walls.inside(scene, lease, back, packet)
+    met += walls.across(scene, lease, other, packet) + walls.across(scene, other, lease, back)
+    walled = walls.step(scene, [*met, *walls.of_neighbour(pid, other, packet)], net)
+    way += [walled] if walled.verdict != OK else []
     return [*way, *steps.cable(scene, net, found[0]), *steps.listens(pid, found[0], "tcp", port)]

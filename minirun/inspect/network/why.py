@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 OK, STOPS, PARTLY, UNKNOWN = "ok", "STOPS", "partly", "unknown"
 """PARTLY: some packets, such as those of other hosts, large ones, or those of IPv6."""
+NOT_LOOKED_AT = (
+    "not looked at: tc, XDP and other eBPF programs, tables of family netdev, IPsec, "
+    "and what other hosts do"
+)
 
 
 class WayStep(Record):
@@ -51,6 +55,8 @@ class Scene(Record):
     host: NamespaceLinks
     inner: NamespaceLinks
     rules: Ruleset
+    inner_rules: Ruleset
+    """Of the container's own namespace."""
 
     @property
     def out_link(self) -> LinkFacts | None:
@@ -77,7 +83,8 @@ def scene(container: Container) -> Scene:
         raise NetworkError(text, f"minirun network connect bridge {container.id}")
     rules = ruleset.read() or Ruleset([])
     host, inner = facts.namespace(), facts.namespace(record.pid)
-    return Scene(container, record.pid, store, tuple(own), host, inner, rules)
+    own_rules = ruleset.read_of(record.pid)
+    return Scene(container, record.pid, store, tuple(own), host, inner, rules, own_rules)
 
 
 def first(ways: list[PacketWay]) -> tuple[PacketWay, WayStep] | None:
@@ -102,7 +109,8 @@ def lines(container_id: str, ways: list[PacketWay]) -> list[str]:
         found.append("")
     stopped = first(ways)
     if stopped is None:
-        return [*found, f"nothing stops a packet of {container_id}, as far as this host can see"]
+        free = f"nothing stops a packet of {container_id}, as far as this host can see"
+        return [*found, free, NOT_LOOKED_AT]
     way, step = stopped
     heads = {STOPS: "the first thing that stops it", PARTLY: "nothing stops all; some are stopped",
              UNKNOWN: "nothing is sure to stop it; not known"}  # fmt: skip
@@ -116,4 +124,4 @@ def document(container_id: str, ways: list[PacketWay]) -> dict[str, Any]:
     rows = [{"title": way.title, "steps": [one._asdict() for one in way.steps]} for way in ways]
     stopped = first(ways)
     shown = {"way": stopped[0].title, **stopped[1]._asdict()} if stopped else None
-    return {"id": container_id, "ways": rows, "first": shown}
+    return {"id": container_id, "ways": rows, "first": shown, "not_looked_at": NOT_LOOKED_AT}
