@@ -79,7 +79,8 @@ def across(scene: Scene, lease: Lease, other: Lease, packet: PacketFacts) -> lis
 
 
 def _on_bridge(scene: Scene, hook: str, packet: PacketFacts) -> MetHook:
-    return MetHook(scene.rules, hook, packet, _match(packet, hook), "bridge")
+    links = PacketFacts("", "", "", 0, packet.link_in, packet.link_out)  # so that ARP passes too
+    return MetHook(scene.rules, hook, packet, _match(links, hook), "bridge")
 
 
 def to_host(scene: Scene, packet: PacketFacts) -> list[MetHook]:
