@@ -4,6 +4,7 @@ facts       links, addresses, routes and rules, and how they differ from minirun
 passages    what a packet meets between networks, and to and from other hosts
 inside      what a container's namespaces say: who listens, hosts, resolv.conf
 why         one packet's way, step by step, and the first thing that stops it
+routing     which way the kernel sends a packet, and what sends it elsewhere
 walls       which rules a packet meets: the host, family bridge, the container
 ways        the ways: into a container by a published port, out of it, to one host
 steps       single steps, which several ways have
