@@ -69,9 +69,22 @@ def adapt(document: dict[str, Any], joined: dict[str, str] | None = None) -> dic
             linux["uidMappings"], linux["gidMappings"] = idmap.default()
         maps = linux["uidMappings"], linux["gidMappings"]
     del linux["resources"]["devices"]
+    if not any(row["type"] == "pid" for row in rows):
+        _bind_proc(document["mounts"])
     for row in document["mounts"]:
         row["options"] = [word for word in row["options"] if _is_mapped(word, *maps)]
     return joined
+
+
+def _bind_proc(mounts: list[dict[str, Any]]) -> None:
+    """Bind the host's /proc in place of a new one, for --pid host.
+
+    A new one may be mounted by root of the user namespace that the pid namespace belongs to alone:
+    user_namespaces(7).
+    """
+    for row in mounts:
+        if row["type"] == "proc":
+            row |= {"type": "bind", "source": "/proc", "options": ["rbind", *row["options"]]}
 
 
 def _owner(paths: dict[str, str]) -> tuple[str, str] | None:

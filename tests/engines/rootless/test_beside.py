@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from conftest import wait_until
@@ -75,10 +77,13 @@ def test_maps_of_its_own(first: User) -> None:
 
 
 def test_init_is_closed_to_the_processes_of_the_other(user: User) -> None:
-    """They are root in the same user namespace: what init has of the host is not theirs."""
+    """They are root in the same user namespace: what init has of the host is not theirs.
+
+    The trampoline, which follows it under the same name, has the streams and itself, no more.
+    """
     spy = (
         "own() { grep -q minirun $p/comm 2>/dev/null; }; while :; do for p in /proc/[0-9]*; do"
-        " own && { s=$(ls -d $p/fd/* $p/root/* 2>/dev/null); own &&"
+        f" own && {{ s=$(ls -d $p/fd/[4-9] $p/fd/1? $p/root{user.home} 2>/dev/null); own &&"
         " { echo x >> /tmp/met; echo $s >> /tmp/seen; }; }; done; done"
     )
     words = ("-d", "--name", "a", "--cap-add", "SYS_PTRACE", "busybox", "sh", "-c", spy)
@@ -91,3 +96,17 @@ def test_init_is_closed_to_the_processes_of_the_other(user: User) -> None:
 
     wait_until(met, 20)
     assert user("exec", "a", "cat", "/tmp/seen").stdout.strip() == ""
+
+
+def test_the_processes_of_the_host(user: User) -> None:
+    """Its /proc is bound: a new one of the host's pid namespace no user may mount."""
+    script = "readlink /proc/self/ns/pid; echo x > /proc/sys/kernel/domainname || echo closed"
+    done = user("run", "--rm", "--pid", "host", "busybox", "sh", "-c", script)
+    assert "Read-only file system" in done.stderr
+    assert done.stdout == f"{os.readlink('/proc/self/ns/pid')}\nclosed\n", done
+    done = user("run", "--rm", "--pid", "host", "busybox", "cat", "/proc/kcore", "/proc/keys")
+    assert done.stdout == "", "hidden as ever"
+    done = user("run", "-d", "--name", "c", "--pid", "host", "busybox", "sleep", "99")
+    rows = [line.split()[2:] for line in user("exec", "c", "ps").stdout.splitlines()]
+    assert ["sleep", "99"] in rows
+    assert user("restart", "-t", "0", "c").returncode == 0
