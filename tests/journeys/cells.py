@@ -120,9 +120,10 @@ class DebianCell:
 
         `packages` are what it has besides make and what `make setup` brings.
         """
+        bare = kept(suite, packages)
         self.folder = Path(tempfile.mkdtemp(prefix=f"{suite}.", dir=KEPT))
         self.root = self.folder / "root"
-        subprocess.run(["cp", "-a", kept(suite, packages), self.root], check=True)
+        subprocess.run(["cp", "-a", bare, self.root], check=True)
         self._clone()
         self._pip()
         self.parent = f"/minirun-journeys-{self.folder.name.rpartition('.')[2]}"

@@ -129,7 +129,6 @@ def entered(where: Surrounding, packages: Iterable[str] = ()) -> Iterator[Place]
     cell = DebianCell(where.suite, where.mounts, packages)
     try:
         runtime = "/run/user/1000"  # as logind makes it
-        runtime = "/run/user/1000"  # as logind makes it
         options = "mode=700,uid=1000,gid=1000"
         cell.run("sh", "-euc", f"mkdir -p {runtime}; mount -t tmpfs -o {options} tmpfs {runtime}")
         cell.connect()
