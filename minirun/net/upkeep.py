@@ -14,21 +14,23 @@ from __future__ import annotations
 import ipaddress
 
 from minirun.core.keeping.visible import warn
-from minirun.net import (
-    conntrack,
-    docker_user,
-    firewall,
-    firewalld,
-    forwarding,
-    leases,
-    links,
-    neighbours,
-    network,
-    ports,
-    rtnetlink,
-)
+from minirun.core.lazy import lazy
+from minirun.net import leases, network
 from minirun.net.leases import Lease
 from minirun.net.network import Network
+
+with lazy:  # pyroute2: 130 ms, and gc mostly finds nothing to do
+    from minirun.net import (
+        conntrack,
+        docker_user,
+        firewall,
+        firewalld,
+        forwarding,
+        links,
+        neighbours,
+        ports,
+        rtnetlink,
+    )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -267,7 +267,10 @@ def test_the_command_has_begun_and_nobody_knows(minirun: Program, layer: Path) -
     assert_nothing(minirun, name)
 
 
-def test_the_command_of_exec_has_begun_and_nobody_knows(minirun: Program, layer: Path) -> None:
+def test_a_signal_comes_before_the_command_of_exec_is_let_go_on(
+    minirun: Program, layer: Path
+) -> None:
+    """The command waits until `exec` has moved it into the cgroup; a signal of that time is its."""
     name = f"late-{os.getpid()}"
     bundle = _bundle(minirun, layer, "sleep", "100")
     assert call(minirun, "run", "-d", "--bundle", bundle, name) == (0, "")
@@ -275,6 +278,13 @@ def test_the_command_of_exec_has_begun_and_nobody_knows(minirun: Program, layer:
     client = minirun.start("exec", "--ignore-paused", name, "sh", "-c", SAYS_7)
     children = Path(f"/proc/{client.pid}/task/{client.pid}/children")
     wait_until(children.read_text)
-    _while_it_stands_still(client, lambda: minirun("resume", name))
+    (joiner,) = children.read_text().split()
+    client.send_signal(signal.SIGSTOP)
+    minirun("resume", name)
+    wait_until(lambda: children.read_text().split() not in ([], [joiner]))  # the command's process
+    client.send_signal(signal.SIGTERM)
+    client.send_signal(signal.SIGCONT)
+    stdout, stderr = client.communicate(timeout=20)
+    assert (client.returncode, stdout, stderr) in ((7, "ready\n", ""), (143, "", ""))
     minirun("delete", "--force", name)
     assert_nothing(minirun, name)
