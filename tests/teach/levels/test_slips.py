@@ -34,6 +34,11 @@ def decoy_node() -> Iterator[str]:
     path.unlink()
 
 
+def hierarchies_of_version_1() -> list[mountinfo.Mount]:
+    """The trees of version 1 that are mounted here."""
+    return [mount for mount in mountinfo.read(fs_type="cgroup") if mount.fs_type == "cgroup"]
+
+
 def disk() -> str:
     """The numbers of the disk that the root lies on, else of the first one."""
     (root,) = [mount for mount in mountinfo.read() if mount.mount_point == "/"][:1]
@@ -66,6 +71,8 @@ def test_the_throw_away_host_sees_harm(script: str, path: str) -> None:
 def test_a_slip_harms_nothing(
     minirun: Program, slip: dict[str, Any], kind: str, tmp_path: Path, decoy_node: str
 ) -> None:
+    if kind == "v1" and not hierarchies_of_version_1():
+        pytest.skip("this machine has no tree of cgroups of version 1")
     program = tmp_path / "slip"
     script = slip["script"].replace("DECOY", os.path.basename(decoy_node)).replace("$DISK", disk())
     program.write_text(f"#!/bin/sh\n{script}\n")
