@@ -316,7 +316,7 @@ def test_nothing_from_outside_is_in_the_containers_cache(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_mount_points_lie_on_the_containers_own_layer(mode: str, hostile: Run) -> None:
-    """Item 12 of issue 4; the real stack left 94 empty files in an image after five runs."""
+    """The real stack left 94 empty files in an image after five runs."""
     layer = hostile.image()
     before = fingerprint(layer)
     program = hostile.program

@@ -1,4 +1,4 @@
-"""Item 10 of issue 4: wherever a configure fails, container and host are as they were before.
+"""Wherever a configure fails, container and host are as they were before.
 
 First step by step in a half-started container; then whole creates, whose images let one thing fail
 each. The real nvidia-container-cli leaves 26 mounts, and files in the image.

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from conftest import Program
+from minirun.core.errors import MinirunError
 from minirun.core.kernel import mountinfo
+from minirun.teach.levels import sandbox
 from minirun.teach.levels.sandbox import witness
 
 HERE = Path(__file__).parent
@@ -91,3 +93,15 @@ def test_a_slip_harms_nothing(
     found = re.search(r"Not yet \((.*)\)\.", said["out"])
     assert found and found[1] == slip["says"], said
     assert said["err"] == "" or OTHERS in said["err"]
+
+
+@pytest.mark.parametrize("said", [
+    "", "no JSON", "[]", '"text"', '{"key": "hangs"}', '{"key": 1, "detail": "", "held": "0"}',
+    '{"key": "made-up", "detail": "", "held": "0"}',
+    '{"key": "hangs", "detail": "", "held": "0", "more": ""}',
+])  # fmt: skip
+def test_an_answer_that_the_program_has_made_up(said: str) -> None:
+    """The program is root beside process 1, and can write to its output."""
+    with pytest.raises(MinirunError, match="the sandbox's answer is no finding"):
+        sandbox._finding(said)
+    assert sandbox._finding("{}") == {}

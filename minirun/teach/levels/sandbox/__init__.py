@@ -37,6 +37,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mounts, namespaces, process
+from minirun.teach.levels import programs
 from minirun.teach.levels.sandbox import cgroups, hostfiles, mount_guard, settings, witness
 from minirun.teach.levels.sandbox.cgroups import SandboxCgroups
 
@@ -80,9 +81,23 @@ class CheckAnswer(NamedTuple):
 def run(job: Job, seconds: float) -> CheckAnswer:
     """Check a program in a new sandbox.
 
-    Raises MinirunError if it takes longer than `seconds` or dies, OSError.
+    Raises MinirunError if it takes longer than `seconds` or dies, OSError. The host is looked at in
+    each case.
     """
     before = witness.look()
+    try:
+        found = _found(job, seconds)
+    except MinirunError as error:
+        if harmed := witness.differences(before, witness.look()):
+            text = f"{error}; AND THE HOST IS NOT AS IT WAS: {'; '.join(harmed)}"
+            raise MinirunError(text, error.hint) from None
+        raise
+    harmed = witness.differences(before, witness.look())
+    return CheckAnswer(found["finding"], found["changed"], found["refused"], harmed)
+
+
+def _found(job: Job, seconds: float) -> dict[str, Any]:
+    """Start the keeper; return what it found. Raises MinirunError, OSError."""
     with ExitStack() as undone:
         own = cgroups.make(undone)
         read_fd, write_fd = os.pipe()
@@ -104,11 +119,10 @@ def run(job: Job, seconds: float) -> CheckAnswer:
         raw = _read_all(read_fd, seconds)
     if not raw:
         raise MinirunError("the sandbox ended before the check did", "run it once more")
-    found = json.loads(raw)
+    found: dict[str, Any] = json.loads(raw)
     if "crash" in found:
         raise MinirunError(found["crash"], found.get("hint", ""))
-    harmed = witness.differences(before, witness.look())
-    return CheckAnswer(found["finding"], found["changed"], found["refused"], harmed)
+    return found
 
 
 def _kill(pid: int, pidfd: int) -> None:
@@ -224,6 +238,11 @@ def _finding(text: str) -> dict[str, str]:
         raise MinirunError(f"this check needs {name}, which is not installed", hint)
     if isinstance(found, dict) and isinstance(found.get("crash"), str):
         raise MinirunError(f"the check itself failed: {found['crash']}")
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+    if (
+        not isinstance(found, dict)
+        or set(found) not in ({"key", "detail", "held"}, set())
+        or not all(isinstance(value, str) for value in found.values())
+        or found.get("key", "hangs") not in programs.findings()
+    ):
         raise MinirunError("the sandbox's answer is no finding", "run it once more")
     return found
