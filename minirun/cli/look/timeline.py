@@ -41,6 +41,10 @@ LONGEST = 1.0
 """Seconds: no pause is longer, however long the run was held at a gate."""
 
 
+OF_ONE_START = ("stage", "filter", "html", "svg", "trace")
+"""Flags that a list of starts would not heed."""
+
+
 class ViewFlags(Flags):
     """What timeline and replay have in common."""
 
@@ -114,9 +118,10 @@ def _check(flags: ViewFlags) -> None:
     filters.wanted(flags.stage, flags.filter)
     if (flags.stage or flags.filter) and (flags.html or flags.svg or flags.trace):
         raise UsageError("--stage and --filter are for text, and the page has its own", status=1)
-    if (flags.stage or flags.filter) and not flags.args:
-        hint = f"minirun {flags.command} --stage 4 NAME"
-        raise UsageError("--stage and --filter need the name of a start", hint, status=1)
+    alone = [name for name in OF_ONE_START if getattr(flags, name) and not flags.args]
+    if alone:
+        hint = f"minirun {flags.command} lists the starts"
+        raise UsageError(f"--{alone[0]} needs the name of a start", hint, status=1)
     if flags.plain and flags.text:
         raise UsageError("--plain or --text, not both", status=1)
 

@@ -65,14 +65,17 @@ def test_mistakes(minirun: Program, flags: tuple[str, ...], text: str) -> None:
 
 
 @pytest.mark.parametrize("view", ["timeline", "replay"])
-@pytest.mark.parametrize("flags", [("--stage", "4"), ("--filter", "name=mount")])
-def test_without_a_start_there_is_nothing_to_filter(
+@pytest.mark.parametrize("flags", [
+    ("--stage", "4"), ("--filter", "name=mount"), ("--html", "page.html"), ("--svg", "page.svg"),
+    ("--trace", "page.json"),
+])  # fmt: skip
+def test_without_a_start_there_is_nothing_to_filter_or_to_draw(
     minirun: Program, view: str, flags: tuple[str, ...]
 ) -> None:
     done = minirun(view, *flags)
-    hint = f"minirun {view} --stage 4 NAME"
+    hint = f"minirun {view} lists the starts"
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"minirun: --stage and --filter need the name of a start ({hint})\n"
+    assert done.stderr == f"minirun: {flags[0]} needs the name of a start ({hint})\n"
 
 
 def test_failed_starts_come_first(minirun: Program) -> None:
