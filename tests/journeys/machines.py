@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,12 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "v2")]
 
 import machine  # noqa: E402
+
+CONTAINERS = "set -eo pipefail; minirun ps --all --quiet | sed 's/^/container /'"
+STATE = f"""{CONTAINERS}
+ls /sys/class/net | sed 's/^/link /'
+awk '/minirun/ {{ print "mount", $5 }}' /proc/self/mountinfo
+find /sys/fs/cgroup -type d -name '*minirun*' -printf 'cgroup %p\\n'"""
 
 
 class VirtualMachine:
@@ -27,15 +34,17 @@ class VirtualMachine:
         """Nothing: sshd has its own."""
 
     def state(self) -> dict[str, set[str]]:
-        """Return the links, and the containers of root and of the user."""
-        links = self._said("root", "ls /sys/class/net")
-        containers = "".join(
-            self._said(user, "minirun ps --all --quiet") for user in ("root", machine.USER)
-        )
-        return {"link": {*links.split()}, "container": {*containers.split()}}
+        """Return the links, minirun's mounts and cgroups, and the containers of both users."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for line in (*self._said("root", STATE), *self._said(machine.USER, CONTAINERS)):
+            kind, _, name = line.partition(" ")
+            found[kind].add(name)
+        return found
 
-    def _said(self, user: str, command: str) -> str:
-        return self.booted.ssh(user, command).stdout
+    def _said(self, user: str, command: str) -> list[str]:
+        done = self.booted.ssh(user, command)
+        assert done.returncode == 0, (command, done.stderr)
+        return done.stdout.splitlines()
 
     def end_all_but(self, before: dict[str, set[str]]) -> None:
         """Nothing: the machine is thrown away."""
@@ -43,6 +52,8 @@ class VirtualMachine:
 
 @contextmanager
 def booted(suite: str) -> Iterator[VirtualMachine]:
-    """Boot one, with this checkout's files as they are in the last commit."""
+    """Boot one, with this checkout's files as they are in the last commit, and the user's image."""
     with machine.booted(suite) as made:
+        done = made.ssh(machine.USER, "minirun images build busybox")
+        assert done.returncode == 0, done.stderr
         yield VirtualMachine(made)

@@ -46,7 +46,7 @@ def play(journey: Journey, where: Surrounding, cell: Place) -> Outcome:
     steps = other.steps if other and other.steps else journey.steps
     before = cell.state()
     fault = _typed(steps, where, cell)
-    left = _left(before, cell)
+    left = _left(before, cell, 5 * where.patience)
     if not fault and left:
         fault = f"left behind: {', '.join(left)}"
     if fault:
@@ -77,10 +77,10 @@ def _in_one_shell(steps: list[Step], user: str, where: Surrounding, cell: Place)
         try:
             subprocess.run(
                 argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False,
-                timeout=SECONDS, preexec_fn=cell.enter_cgroups,
+                timeout=SECONDS * where.patience, preexec_fn=cell.enter_cgroups,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            late = f"no end after {SECONDS} s"
+            late = f"no end after {SECONDS * where.patience} s"
         output.seek(0)
         said = output.read().decode(errors="replace")
     for step in steps:
@@ -101,9 +101,9 @@ def _unindented(text: str) -> str:
     return "".join(f"{line.lstrip()}\n" for line in text.rstrip().splitlines())
 
 
-def _left(before: dict[str, set[str]], cell: Place) -> list[str]:
+def _left(before: dict[str, set[str]], cell: Place, seconds: float) -> list[str]:
     """Return what is there now and was not before, once it has had a moment to go."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + seconds
     while True:
         after = cell.state()
         left = [f"{kind} {one}" for kind in after for one in sorted(after[kind] - before[kind])]

@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[i]) for i in (1, 2)]
 
+from journeys import machines  # noqa: E402
+from journeys.cells import Place  # noqa: E402
 from journeys.play import Outcome, play  # noqa: E402
 from journeys.reader import Journey, journeys  # noqa: E402
 from journeys.surroundings import STATIC, SURROUNDINGS, Surrounding, entered  # noqa: E402
@@ -22,13 +26,27 @@ IMAGE = "02-"
 """The journey whose image the others use: it is always made."""
 
 
-def made(where: Surrounding, todo: list[Journey]) -> Iterator[tuple[Journey, Outcome]]:
+def made_in(
+    columns: list[Surrounding], todo: list[Journey]
+) -> Iterator[tuple[Surrounding, Journey, Outcome]]:
+    """Make journeys in surroundings; those of one release's machine are made on one boot."""
+    for suite, some in itertools.groupby(columns, lambda each: each.is_booted and each.suite):
+        with ExitStack() as stack:
+            machine = stack.enter_context(machines.booted(suite)) if suite else None
+            for where in some:
+                for journey, outcome in made(where, todo, machine):
+                    yield where, journey, outcome
+
+
+def made(
+    where: Surrounding, todo: list[Journey], machine: Place | None = None
+) -> Iterator[tuple[Journey, Outcome]]:
     """Make journeys in one surrounding, in their order; those that need packages come last."""
     todo = [each for each in todo if where.makes(each)]
     installed = {name for each in journeys() for name in each.needs}
     plain = [each for each in todo if not each.needs]
     if any(not each.name.startswith(IMAGE) for each in plain):
-        with entered(where) as cell:
+        with nullcontext(machine) if machine else entered(where) as cell:
             for journey in plain:
                 yield journey, play(journey, where, cell)
     if packed := [each for each in todo if each.needs]:
@@ -51,10 +69,9 @@ def main() -> int:
     ]
     columns = [each for each in SURROUNDINGS if not names or each.name in names]
     found: dict[tuple[str, str], Outcome] = {}
-    for where in columns:
-        for journey, outcome in made(where, todo):
-            found[journey.name, where.name] = outcome
-            print(f"{where.name:12} {journey.name:28} {outcome.word:12} {outcome.why}", flush=True)
+    for where, journey, outcome in made_in(columns, todo):
+        found[journey.name, where.name] = outcome
+        print(f"{where.name:12} {journey.name:28} {outcome.word:12} {outcome.why}", flush=True)
     width = max(len(each.name) for each in todo) + 1
     print("\n" + " " * width, *(f"{each.name:>12}" for each in columns))
     for journey in todo:

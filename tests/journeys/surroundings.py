@@ -44,6 +44,11 @@ class Surrounding(NamedTuple):
     few: tuple[str, ...] = ()
     """Numbers of the journeys that it makes; empty: all but those for others only."""
 
+    @property
+    def patience(self) -> int:
+        """How many times longer than in a cell something may take."""
+        return 6 if self.is_booted else 1
+
     def makes(self, journey: Journey) -> bool:
         """Return True if a journey is made here."""
         if self.few and journey.name.partition("-")[0] not in self.few:
@@ -116,16 +121,26 @@ SURROUNDINGS = (
         "booted-user", "the same, as a user", MACHINE_USER, "trixie", is_booted=True, few=FEW,
         on_the_page=False,
     ),
+    Surrounding(
+        "noble", "Ubuntu 24.04 that systemd has started, as root, by ssh",
+        suite="noble", is_booted=True, few=FEW,
+        on_the_page=False,
+    ),
+    Surrounding(
+        "noble-user", "the same, as a user: Ubuntu's AppArmor allows it no namespaces",
+        MACHINE_USER, "noble", is_booted=True, few=FEW,
+        on_the_page=False,
+    ),
+    Surrounding(
+        "python-3.14", "Debian sid, whose Python is 3.14, as root", suite="sid",
+        on_the_page=False,
+    ),
 )  # fmt: skip
 
 
 @contextmanager
 def entered(where: Surrounding, packages: Iterable[str] = ()) -> Iterator[Place]:
-    """Make a surrounding; it goes with this."""
-    if where.is_booted:
-        with machines.booted(where.suite) as machine:
-            yield machine
-        return
+    """Make a surrounding that is a cell; it goes with this."""
     cell = DebianCell(where.suite, where.mounts, packages)
     try:
         runtime = "/run/user/1000"  # as logind makes it
