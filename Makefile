@@ -37,6 +37,7 @@ TESTED := busybox-static gcc libc6-dev strace hyperfine runc crun podman criu tm
 PYTHON := .venv/bin/python
 PUBLISH := $(PYTHON) -m tutorials.publish
 MINIRUN := .venv/bin/minirun
+MACHINE := .ci/packages qemu-system-x86 openssh-client
 SITE := import sysconfig; print(sysconfig.get_path("platlib"))
 # Debian's Go, and the libraries that OCI's runtime-tools import: for `conformance` alone
 GO_PACKAGES := apt golang-go golang-gocapability-dev golang-github-google-uuid-dev \
@@ -137,10 +138,11 @@ matrix: tested
 	@$(PYTHON) tests/setup/matrix.py $(SUITES) --pytest '$(PYTEST)'
 
 test-v2: setup
-	@.ci/packages qemu-system-x86 openssh-client
+	@$(MACHINE)
 	@$(PYTHON) tests/v2/run.py --suite $(SUITE) --pytest '$(PYTEST)'
 
 journeys: tested
+	$(if $(SURROUNDINGS),$(if $(findstring booted,$(SURROUNDINGS)),@$(MACHINE)),@$(MACHINE))
 	@$(PYTHON) tests/journeys/run.py --surroundings '$(SURROUNDINGS)' --journeys '$(JOURNEYS)'
 
 conformance: setup

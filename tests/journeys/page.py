@@ -24,27 +24,36 @@ Each row is a journey: what these pages promise, typed as a user types it, with 
 before but what stands there. The columns are the surroundings in which `make journeys` makes them;
 those of `make test` are marked \\*. ✓: it ends as it should. A number: it is not possible there,
 for the reason below, which minirun itself gives when it is tried. (n): a fault that is known.
-Blank: it is not tried there. `make journeys SURROUNDINGS="user offline" JOURNEYS="publish"` makes
-some.
+Blank: it is not tried there. The first table has all journeys, the others what can differ there.
+`make journeys SURROUNDINGS="user offline" JOURNEYS="publish"` makes some.
 
 """
 
 
 def text() -> str:
-    """Return the page."""
+    """Return the page: a table of the surroundings that make all journeys, and of each few."""
     reasons: list[str] = []
-    rows = [_row(journey, reasons) for journey in journeys()]
-    names = " | ".join(
-        f"{each.name}{chr(92) + '*' if each.in_every_test else ''}" for each in COLUMNS
+    tables = "\n".join(
+        _table([each for each in COLUMNS if each.few == few], reasons)
+        for few in dict.fromkeys(each.few for each in COLUMNS)
     )
-    table = f"| journey | {names} |\n|---|{'---|' * len(COLUMNS)}\n{''.join(rows)}"
-    columns = "".join(f"- **{each.name}**: {each.words}\n" for each in COLUMNS)
     notes = "".join(f"{number}. {reason}\n" for number, reason in enumerate(reasons, 1))
-    return f"{HEAD}{columns}\n{table}\n{notes}"
+    return f"{HEAD}{tables}\n{notes}"
 
 
-def _row(journey: Journey, reasons: list[str]) -> str:
-    cells = [_cell(journey, each, reasons) for each in COLUMNS]
+def _table(columns: list[Surrounding], reasons: list[str]) -> str:
+    """Return surroundings, and the journeys that one of them makes."""
+    made = [each for each in journeys() if any(where.makes(each) for where in columns)]
+    rows = "".join(_row(journey, columns, reasons) for journey in made)
+    words = "".join(f"- **{each.name}**: {each.words}\n" for each in columns)
+    names = " | ".join(
+        f"{each.name}{chr(92) + '*' if each.in_every_test else ''}" for each in columns
+    )
+    return f"{words}\n| journey | {names} |\n|---|{'---|' * len(columns)}\n{rows}"
+
+
+def _row(journey: Journey, columns: list[Surrounding], reasons: list[str]) -> str:
+    cells = [_cell(journey, each, reasons) for each in columns]
     place = f"../../tests/journeys/table/{journey.name}.session"
     return f"| [{journey.title}]({place}) | {' | '.join(cells)} |\n"
 

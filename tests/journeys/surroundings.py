@@ -122,12 +122,12 @@ SURROUNDINGS = (
         on_the_page=False,
     ),
     Surrounding(
-        "noble", "Ubuntu 24.04 that systemd has started, as root, by ssh",
+        "booted-noble", "Ubuntu 24.04 that systemd has started, as root, by ssh",
         suite="noble", is_booted=True, few=FEW,
         on_the_page=False,
     ),
     Surrounding(
-        "noble-user", "the same, as a user: Ubuntu's AppArmor allows it no namespaces",
+        "booted-noble-user", "the same, as a user: Ubuntu's AppArmor allows it no namespaces",
         MACHINE_USER, "noble", is_booted=True, few=FEW,
         on_the_page=False,
     ),
