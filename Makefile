@@ -87,6 +87,7 @@ tested: setup .venv/.tested
 
 launcher: .venv/.ready
 	@$(PYTHON) -m compileall -q minirun rootfs-tools/rootfs_tools
+	@$(PYTHON) -c 'from minirun.knowledge import source; source.keep()'
 	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)
 
 demo: setup

@@ -5,13 +5,18 @@ its hint the second; a warning is the argument of minirun.core.keeping.visible.w
 of say. A reason is the text of a ValueError: what calls the function puts it behind a path and a
 colon. They are found by reading the source, so a new one is here without further work. Parts that
 are known only when it happens stand as {…}.
+
+To parse all modules takes half a second. `make setup` keeps what was found beside what Python has
+compiled; it is read from there while no module has changed.
 """
 
 import ast
 import itertools
+import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import astuple, dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +27,7 @@ WARNING, REMARK, REASON = "warning", "remark", "reason"
 GAP = "{…}"
 """What stands in a text for a part that only the event itself knows."""
 _SOURCE = Path(__file__).parents[1]
+_KEPT = Path(__file__).parent / "__pycache__" / "said.json"
 _WORKSHOP = "rootfs_tools"
 _BASE, _REASON = "MinirunError", "ValueError"
 _MOST = 16
@@ -48,18 +54,45 @@ class MessageSource:
 @cache
 def said() -> tuple[MessageSource, ...]:
     """Return every such place, in the order of the files."""
-    sources = {
-        path.relative_to(place).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+    modules = _modules()
+    with suppress(OSError, ValueError, TypeError, LookupError):
+        kept = json.loads(_KEPT.read_text(encoding="utf-8"))
+        if kept["state"] == _state(modules):
+            return tuple(MessageSource(*row[:3], *map(tuple, row[3:])) for row in kept["said"])
+    return tuple(_parsed(modules))
+
+
+def keep() -> None:
+    """Keep what said() finds, as compileall keeps what it compiles. Raises OSError."""
+    state = _state(_modules())
+    _KEPT.parent.mkdir(exist_ok=True)
+    _KEPT.write_text(json.dumps({"state": state, "said": [*map(astuple, said())]}), "utf-8")
+
+
+def _modules() -> dict[str, Path]:
+    return {
+        path.relative_to(place).with_suffix("").as_posix(): path
         for folder, place in _folders()
         for path in sorted(folder.rglob("*.py"))
     }
+
+
+def _state(modules: dict[str, Path]) -> list[list[object]]:
+    """Return what differs after a change of any module."""
+    stats = ((name, path.stat()) for name, path in modules.items())
+    return [[name, stat.st_mtime_ns, stat.st_size] for name, stat in stats]
+
+
+def _parsed(modules: dict[str, Path]) -> list[MessageSource]:
+    """Return every place of these modules that says something."""
+    sources = {name: path.read_text(encoding="utf-8") for name, path in modules.items()}
     classes = _classes(sources.values())
     words = re.compile(rf"\b(?:{'|'.join(sorted(classes))}|visible)\b")
     found: list[MessageSource] = []
     for module, source in sources.items():
         if words.search(source):
             found += _in_module(ast.parse(source), module, classes)
-    return tuple(found)
+    return found
 
 
 def _folders() -> Iterator[tuple[Path, Path]]:

@@ -6,6 +6,9 @@ that could not be told from others, fails.
 
 import ast
 import os
+import shutil
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -52,6 +55,20 @@ def test_the_texts_are_found_in_the_source() -> None:
     assert some - texts == {"hook failed"}
     kinds = {one.kind for one, _ in every_text()}
     assert {"UsageError", "NotFound", "DamagedRecord", "CommandError", REASON, WARNING} <= kinds
+
+
+def test_what_is_kept_is_read_until_a_module_changes(tmp_path: Path) -> None:
+    shutil.copytree(SOURCE, tmp_path / "minirun", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def words(script: str) -> str:
+        script = f"from minirun.knowledge import source; {script}"
+        return subprocess.check_output([sys.executable, "-c", script], cwd=tmp_path, text=True)
+
+    words("source.keep()")
+    kept = words("source._parsed = None; print(source.said())")
+    assert kept == words("print(tuple(source._parsed(source._modules())))")
+    (tmp_path / "minirun/new.py").write_text("def new():\n    raise ValueError('no moon')\n")
+    assert "no moon" in words("print(source.said())")
 
 
 @pytest.mark.parametrize("room_of", ROOMS)
