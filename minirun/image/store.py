@@ -5,7 +5,7 @@
             image.json           what it is, where it comes from, how it is started
             layers/0/ …          the layers of an image that was made here, lowest first
     STORE/layers/HEX/fs/         a layer of an image from elsewhere; images share it
-    STORE/blobs/                 the archives and documents that it was made of: image/blobs
+    STORE/blobs/                 the archives and documents that it was made of: rootfs_tools/blobs
 
 An image is put here with one rename (rootfs_tools.catalogue, rootfs_tools.take), so whatever has
 a name is complete. In image.json a layer is layers/N, or sha256:HEX for one that is shared.

@@ -1,7 +1,7 @@
 """Which of minirun's own lines a line is, and what is known of its kind.
 
 own.toml has the kinds. A mark that begins with "minirun: " is the beginning of lines; any other
-says from where in the source they come: "image/registry/* *Error: *", with fnmatch's wildcards,
+says from where in the source they come: "oci/seccomp/* *Error: *", with fnmatch's wildcards,
 which is compared with "MODULE KIND: TEXT" of minirun.knowledge.source. Of several marks the one
 with the most letters counts, so one text of a module can have a kind of its own.
 """

@@ -4,7 +4,7 @@ All that a container has made is named in its state.json, which is written first
 containers whose creation was cut off, and those of --rm whose supervisor died. Another one whose
 supervisor died is ended, and keeps its files. What `create` made and what has simply stopped stays.
 What has no record of minirun's is named and left. Abandoned are the directories that never got a
-container's name, or have lost it: core/directories.
+container's name, or have lost it: core/keeping/directories.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON as it may be printed on a terminal: core/visible does the same for text."""
+"""JSON as it may be printed on a terminal: core/keeping/visible does the same for text."""
 
 from _json import encode_basestring_ascii
 

@@ -1,28 +1,28 @@
 """Every file and folder that minirun keeps, and the module that writes it.
 
     /var/lib/minirun/             the store: --store, $MINIRUN_STORE
-        images/NAME/              an image: image.json, perhaps layers/0 …     image/catalogue
-        layers/HEX/fs/, blobs/    layers that images share, and their archives image/layers, blobs
+        images/NAME/              an image: image.json, perhaps layers/0 …     rootfs_tools/catalogue
+        layers/HEX/fs/, blobs/    layers that images share, and their archives rootfs_tools/layers, blobs
         networks/NAME/            a network: network.json, leases/ID             net/network, leases
         volumes/NAME/             a volume: volume.json, _data/                running/volumes
         networks/.forwarding      what was set before the host forwarded         net/forwarding
         networks/.docker-user     rules stand in docker's DOCKER-USER          net/docker_user
         networks/.firewalld       what was added to firewalld's zone           net/firewalld
-        builds/                   the cache of `build`                         image/dockerfile
+        builds/                   the cache of `build`                         rootfs_tools/dockerfile
         drivers/                  files of SIMULATED drivers, simulated.json   gpu/simulated
         roots/CRC32-NAME          a link to each state root in use             engines/roots
         containers/               the state root of `minirun run`
 
     ROOT/                         a state root: --root, $MINIRUN_ROOT; an engine has one of its own
-        .new/PID-TIME/            a container's directory without its name     core/directories
-        .history/TIME.N.ID.jsonl  the log of a container that is gone          running/history
+        .new/PID-TIME/            a container's directory without its name     core/keeping/directories
+        .history/TIME.N.ID.jsonl  the log of a container that is gone          running/kept_logs
         .gpus/holders.json        which container has which GPU                gpu/share
         .mps/pipe/, .mps/log/     of NVIDIA's MPS daemon                       gpu/share/mps
         .labs/NAME/               a broken container, to be mended             teach/lab/folder
         ID/                       a container
 
-    ROOT/ID/                      0700; named once its record is in it         core/directories
-        state.json, .state.PID    the record of what it is; the next one       core/state
+    ROOT/ID/                      0700; named once its record is in it         core/keeping/directories
+        state.json, .state.PID    the record of what it is; the next one       core/keeping/state
         config.json               the runtime-spec's, as it was at `create`    running/reserve
         events.jsonl              the log: each process writes its own events  core/events
         init.fifo, runtime.fifo   what init says, what the runtime answers     core/handshake
@@ -41,7 +41,7 @@
         network/hosts …           with hostname, resolv.conf: bound in there     net/names
         volumes/0/ …              what the container has in an image's volumes running/reserve
         shm/                      its /dev/shm, if others may join it     running/shared_memory
-        log.json, log.json.1 …    what the command has written to its streams  running/logfile
+        log.json, log.json.1 …    what the command has written to its streams  running/output_files
         name                      what `rename` has called it                  running/renamed
         criu.pid                  the pid of an init that CRIU has restored    engines/criu/restore
 

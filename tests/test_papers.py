@@ -1,0 +1,54 @@
+"""What docstrings and pages name of the tree is there: `room/file` is a module, a folder or a test."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+CLONE = HERE.parent
+PACKAGE = CLONE / "minirun"
+PAPERS = sorted(
+    path
+    for top in ("", "minirun", "rootfs-tools", "tutorials")
+    for kind in ("*.md", "*.py", "*.toml", "Makefile")
+    for path in (CLONE / top).glob(f"**/{kind}" if top else kind)
+    if not path.is_relative_to(CLONE / "tutorials/levels")  # programs of learners
+)
+ROOMS = sorted(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists())
+NAMED = re.compile(
+    rf"(?<![\w/.$~<>{{}}-])(?:minirun/)?((?:{'|'.join(ROOMS)}|rootfs_tools)(?:/[a-z_0-9]+)+)"
+    r"(?![\w/-]|\.(?!py\b|\s|$))"
+)
+OTHERS = ("image/overlay2", "image/spec", "image/svg", "net/ipv4", "net/ipv6", "net/core")
+"""Docker's, OCI's, a type of media, the kernel's settings."""
+
+
+def named(text: str) -> Iterator[str]:
+    """Yield each `room/file` that a text names."""
+    for found in NAMED.finditer(text):
+        if not found[1].startswith(OTHERS):
+            yield found[1]
+
+
+def is_there(name: str) -> bool:
+    """Return True if a module, a folder, or a file of data has this name."""
+    tops = (PACKAGE, CLONE / "rootfs-tools", HERE)
+    return any((top / name).is_dir() or list(top.glob(f"{name}.*")) for top in tops)
+
+
+def test_names_are_found() -> None:
+    assert [*named("core/gates, core/state.\nminirun/oci/exec/created.py; /run/net/x a/core/b")] == [
+        "core/gates", "core/state", "oci/exec/created",
+    ]  # fmt: skip
+    assert is_there("core/gates") and is_there("gpu/share") and not is_there("core/state")
+
+
+def test_what_the_papers_name_is_there() -> None:
+    missing = {
+        f"{paper.relative_to(CLONE)}: {name}"
+        for paper in PAPERS
+        for name in named(paper.read_text())
+        if not is_there(name)
+    }
+    assert len(PAPERS) > 700
+    assert missing == set()
