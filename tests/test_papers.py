@@ -1,4 +1,4 @@
-"""What docstrings and pages name of the tree is there: `room/file` is a module, a folder or a test."""
+"""What docstrings and pages name of the tree is there: `room/file` is a module, folder or test."""
 
 import re
 from collections.abc import Iterator
@@ -37,9 +37,8 @@ def is_there(name: str) -> bool:
 
 
 def test_names_are_found() -> None:
-    assert [*named("core/gates, core/state.\nminirun/oci/exec/created.py; /run/net/x a/core/b")] == [
-        "core/gates", "core/state", "oci/exec/created",
-    ]  # fmt: skip
+    text = "core/gates, core/state.\nminirun/oci/exec/created.py; /run/net/x a/core/b"
+    assert [*named(text)] == ["core/gates", "core/state", "oci/exec/created"]
     assert is_there("core/gates") and is_there("gpu/share") and not is_there("core/state")
 
 
