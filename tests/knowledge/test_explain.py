@@ -1,9 +1,12 @@
 """`minirun explain`: whatever the log or an error says can be asked for."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -141,16 +144,21 @@ def _pattern(hint: str) -> re.Pattern[str]:
 
 
 def test_it_needs_no_root() -> None:
-    """As an unprivileged user, in a bare interpreter, without a state root."""
-    source = str(Path(package.__file__).parents[1])
-    program = (
-        f"import sys; sys.path[:0] = {[source, *sys.path]!r}; import os;"
-        "from minirun.cli import main; os.setresuid(65534, 65534, 65534);"
-        "sys.exit(main(['explain', 'pivot_root']))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-IS", "-c", program], capture_output=True, text=True, check=False
-    )
+    """As an unprivileged user, in a bare interpreter, without a state root.
+
+    The package alone, in a copy: the clone may lie below a folder that is root's, as /root is.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        shutil.copytree(Path(package.__file__).parent, f"{folder}/minirun")
+        program = (
+            f"import os, sys; os.setresuid(65534, 65534, 65534); sys.path.insert(0, {folder!r});"
+            "from minirun.cli import main; sys.exit(main(['explain', 'pivot_root']))"
+        )
+        done = subprocess.run(
+            ["/usr/bin/env", "-i", os.path.realpath(sys.executable), "-IS", "-c", program],
+            cwd="/", capture_output=True, text=True, check=False,
+        )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("pivot_root: make the prepared tree the root")
 

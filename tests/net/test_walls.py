@@ -157,7 +157,7 @@ for _ in range(3):
 
 
 def test_a_neighbours_router_advertisements(network_host: Host) -> None:
-    """Nobody on the network takes a route or an address from it, nor does the host."""
+    """Neighbours on the network take no route and no address from it, and the host takes none."""
     host = network_host
     host.run("network", "create", "--ipv6", "--subnet", "fd00:99::/64", "six")
     for name in ("victim", "bad"):

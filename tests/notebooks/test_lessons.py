@@ -241,14 +241,16 @@ def test_live_beside_what_the_text_promises(
     """As root: each cell prints what the text has, each verdict is what the kernel said now."""
     language = "en"
     machine_has(source(name, language))
-    played = as_root(file_of(name, language), tmp_path, environment(reachable, tmp_path))
+    env = environment(reachable, tmp_path) | {"TMPDIR": str(reachable.root.parent)}
+    played = as_root(file_of(name, language), tmp_path, env)
     said = [texts[0] for texts in played.texts("%%shell", "%%answer")]
     for block, text in zip(looks(name), said, strict=True):
         assert block.expected is None or matches(block.expected, f"{text}\n"), text
     verdicts = [texts[1].splitlines()[0] for texts in played.texts("%%answer")]
     assert_answers_are_choices(source(name, language), ["", *said])
     assert verdicts == happened(name, language, ["", *said])
-    assert reachable.left() == []
+    wait_until(lambda: not folders(reachable.root.parent), 20)
+    assert not reachable.root.exists(), "a lesson has a state root of its own"
 
 
 @pytest.mark.parametrize("name", lessons())
@@ -256,9 +258,7 @@ def test_from_a_recording_as_nobody(name: str, minirun: Program, as_nobody: Play
     language = "ko"
     with tempfile.TemporaryDirectory(prefix="minirun-nobody.") as home:
         os.chown(home, 65534, 65534)
-        played = as_nobody(
-            file_of(name, language), Path(home), environment(minirun, Path(home))
-        )
+        played = as_nobody(file_of(name, language), Path(home), environment(minirun, Path(home)))
     shipped = json.loads((SHIPPED / f"{name}.json").read_text())
     assert "containers need root" in played.texts("import minirun")[0][0]
     said = [texts[0] for texts in played.texts("%%shell", "%%answer")]
@@ -314,12 +314,12 @@ def shell(text):
 """
 
 
-def kernel(minirun: Program, home: Path, code: str) -> "subprocess.Popen[str]":
+def kernel(minirun: Program, home: Path, code: str, **more: str) -> "subprocess.Popen[str]":
     """A process that does what a notebook's kernel does."""
     env = environment(minirun, home) | {"TMPDIR": str(home)}
     del env["MINIRUN_ROOT"]
     return subprocess.Popen(
-        [sys.executable, "-c", KERNEL + code], env=env, text=True, cwd=home,
+        [sys.executable, "-c", KERNEL + code], env=env | more, text=True, cwd=home,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.PIPE,
     )  # fmt: skip
 
@@ -348,6 +348,26 @@ def test_one_shell_for_all_cells(minirun: Program, tmp_path: Path) -> None:
     assert said.splitlines()[6].startswith(f"{tmp_path}/minirun-lesson-")
     assert folders(tmp_path) == []
     assert processes(f"{tmp_path}/minirun-lesson") == []
+
+
+OWN = """
+shell("minirun run -d --name web busybox sleep 1000; minirun list -q; minirun rm -f web")
+lesson.close()
+print(os.environ["MINIRUN_ROOT"])
+lesson.lab("crashing-worker")
+print(os.environ["MINIRUN_ROOT"].rpartition("/")[0].startswith(os.environ["TMPDIR"] + "/minirun-"))
+"""
+
+
+def test_a_container_of_the_reader_stays(minirun: Program, tmp_path: Path) -> None:
+    """As in a terminal: lessons delete by name, and $MINIRUN_ROOT may name the reader's own root."""
+    assert minirun("run", "-d", "--name", "web", "busybox", "sleep", "1000").returncode == 0
+    process = kernel(minirun, tmp_path, OWN, MINIRUN_ROOT=str(minirun.root))
+    said, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert said.splitlines() == ["web", "web", "web", str(minirun.root), "True"]
+    assert json.loads(minirun("state", "web").stdout)["status"] == "running"
+    assert folders(tmp_path) == []
 
 
 def test_the_kernel_is_killed(minirun: Program, tmp_path: Path) -> None:

@@ -65,6 +65,8 @@ class Lesson(Shown):
 
         Raises ValueError if there is none of that name.
         """
+        if self.live:
+            self._shell()  # whose state root the lab is in, also before the first command
         return Lab(name, self._language)
 
     def level(self, number: int) -> level_task.LevelTask:
@@ -131,8 +133,9 @@ def lesson(name: str, language: str = "") -> Lesson:
     """Begin a lesson of a notebook: %%shell and %%answer cells work from here on.
 
     `name`: as its notebook, "07-devices"; `language`: en, ko, or the environment's. Its commands
-    run as root on Linux; anywhere else each cell shows what it printed when it was recorded. If
-    $MINIRUN_ROOT is not set, it is set for this process: the lesson's containers end with it.
+    run as root on Linux; anywhere else each cell shows what it printed when it was recorded.
+    From its first command or lab on $MINIRUN_ROOT of this process names a state root of the
+    lesson's own: its containers end with it, and those of the reader stay.
 
     Raises UsageError for a name or a language that there is not.
     """

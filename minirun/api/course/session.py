@@ -6,7 +6,7 @@ command that runs, but not the shell. It ends when its standard input does, also
 kernel was killed, and then removes what the lesson has made: containers and scratch folder.
 
     /tmp/minirun-lesson-XXXX/    held with flock(2) by the kernel: a free one was left behind
-        containers/              the lesson's own state root, if $MINIRUN_ROOT does not name one
+        containers/              the lesson's own state root, whatever $MINIRUN_ROOT named before
         work/                    where the commands run: $scratch
 """
 
@@ -53,7 +53,8 @@ class Session:
         self._held = os.open(self._folder, os.O_DIRECTORY | os.O_CLOEXEC)
         _lock(self._held)
         (self._folder / "work").mkdir()
-        os.environ.setdefault("MINIRUN_ROOT", str(self._folder / "containers"))
+        self._before = os.environ.get("MINIRUN_ROOT")
+        os.environ["MINIRUN_ROOT"] = str(self._folder / "containers")
         self._status, told = os.pipe()
         self._shell = subprocess.Popen(
             ["bash", "-c", f"exec 3>&{told} {told}>&-\n{_LOOP}"], stdin=subprocess.PIPE,
@@ -111,6 +112,8 @@ class Session:
             self._shell.wait()
             if os.environ.get("MINIRUN_ROOT") == str(self._folder / "containers"):
                 del os.environ["MINIRUN_ROOT"]
+                if self._before:
+                    os.environ["MINIRUN_ROOT"] = self._before
             os.close(self._status)
             os.close(self._held)
 

@@ -14,6 +14,7 @@ from minirun.cli.flags import flag
 from minirun.cli.nvidia.ctk import CtkFlags
 from minirun.cli.output import write as write_out
 from minirun.core.errors import GPUError, MinirunError, UsageError, from_os
+from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.state import read_text
 from minirun.gpu.cdi import names, registry
 from minirun.gpu.cdi.check import check
@@ -82,11 +83,11 @@ _SPEC_DIRS = "NVIDIA_CTK_CDI_SPEC_DIRS"
 _ROOTS = {"driver_root": "NVIDIA_CTK_DRIVER_ROOT", "dev_root": "NVIDIA_CTK_DEV_ROOT"}
 
 
-def main(words: list[str], log: ToolkitLog) -> int:
+def main(words: list[str], log: ToolkitLog, settings: Settings) -> int:
     """Run one of the commands. Errors are logged as the real tool logs them, with status 1."""
     try:
         if words[:1] == ["generate"]:
-            return _generate(words[1:], log)
+            return _generate(words[1:], log, settings.store)
         if words[:1] == ["list"]:
             return _list(words[1:], log)
         if words[:2] == ["transform", "root"]:
@@ -143,7 +144,7 @@ def _transform(args: list[str]) -> int:
     return _put(make.text(moved, form), flags.output)
 
 
-def _generate(args: list[str], log: ToolkitLog) -> int:
+def _generate(args: list[str], log: ToolkitLog, store: str) -> int:
     """Make a spec and print or write it. Raises MinirunError, OSError."""
     flags = CdiGenerate(args)
     _from_environment(flags)
@@ -154,7 +155,8 @@ def _generate(args: list[str], log: ToolkitLog) -> int:
         tuple(flags.library_search_path), tuple(flags.config_search_path),
     )  # fmt: skip
     own_program = not flags.nvidia_cdi_hook_path
-    spec = make.spec(flags.discovery_mode, _recipe(flags), finder, log, own_program=own_program)
+    how, mode = _recipe(flags), flags.discovery_mode
+    spec = make.spec(mode, how, finder, log, store, own_program=own_program)
     try:
         content = make.text(spec, form)
     except GPUError as error:

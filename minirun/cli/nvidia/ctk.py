@@ -98,9 +98,9 @@ def main_nvidia_ctk(args: list[str], settings: Settings) -> int:
         return main_nvidia_cdi_hook(rest, settings)
     if name not in PARTS:
         raise unknown(flags.args[:2])
-    entry: Callable[[list[str], ToolkitLog], int]
+    entry: Callable[[list[str], ToolkitLog, Settings], int]
     entry = part(PARTS[name], "main")  # hooks need nothing of them
-    return entry(rest, ToolkitLog(flags.level))
+    return entry(rest, ToolkitLog(flags.level), settings)
 
 
 def unknown(words: list[str]) -> UsageError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from minirun.cli.flags import flag
 from minirun.cli.nvidia.ctk import CtkFlags
 from minirun.cli.output import write
+from minirun.core.keeping.settings import Settings
 from minirun.gpu.nvidia.ctk import config_file, engine_files
 from minirun.gpu.nvidia.hook.environment import config_path
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
@@ -29,7 +30,7 @@ class ConfigSet(CtkFlags):
     output: str = flag("-o")
 
 
-def main(words: list[str], log: ToolkitLog) -> int:
+def main(words: list[str], log: ToolkitLog, settings: Settings) -> int:
     """Run the command. Raises MinirunError, OSError."""
     if words[:1] and words[0] in _DEFAULT:
         return _put(config_file.default(), ConfigDefault(words[1:]).output)

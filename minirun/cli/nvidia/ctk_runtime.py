@@ -8,6 +8,7 @@ from minirun.cli.flags import flag
 from minirun.cli.nvidia.ctk import CtkFlags, unknown
 from minirun.cli.output import write
 from minirun.core.errors import UsageError
+from minirun.core.keeping.settings import Settings
 from minirun.gpu.nvidia.ctk import engine_files, engines
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
@@ -34,7 +35,7 @@ class Configure(CtkFlags):
     dry_run: bool
 
 
-def main(words: list[str], log: ToolkitLog) -> int:
+def main(words: list[str], log: ToolkitLog, settings: Settings) -> int:
     """Run the command. Raises MinirunError, OSError."""
     if words[:1] != ["configure"]:
         raise unknown(["runtime", *words[:1]])

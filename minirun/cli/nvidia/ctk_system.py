@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minirun.cli.flags import flag
 from minirun.cli.nvidia.ctk import CtkFlags, unknown
+from minirun.core.keeping.settings import Settings
 from minirun.gpu.nvidia.ctk import devchar
 from minirun.gpu.nvidia.runtime.log import ToolkitLog
 
@@ -27,7 +28,7 @@ class CreateDeviceNodes(CtkFlags):
     dry_run: bool
 
 
-def main(words: list[str], log: ToolkitLog) -> int:
+def main(words: list[str], log: ToolkitLog, settings: Settings) -> int:
     """Run one of the commands. Raises MinirunError, OSError."""
     if words[:1] == ["create-dev-char-symlinks"]:
         return _symlinks(Symlinks(words[1:]), log)

@@ -83,6 +83,35 @@ def test_the_hosts_nodes_are_bound(host: Host) -> None:
     assert "cat: can't open '/dev/nvidia1': No such device or address" in found["err"]
 
 
+def test_a_spec_of_simulated_gpus_is_of_the_users_own_store(user: User) -> None:
+    """Root's store is closed to the user; MINIRUN_STORE, as --store, names another."""
+    other = user.home / "other"
+    user.env["MINIRUN_SIM"] = "count=2"
+    for place in (user.root.parent, other):
+        done = user("nvidia-ctk", "cdi", "generate", "--format=json")
+        assert done.returncode == 0, done.stderr
+        spec = json.loads(done.stdout)
+        assert {"0", "1", "all"} <= {device["name"] for device in spec["devices"]}
+        mounts = spec["containerEdits"]["mounts"]
+        assert {each["hostPath"].partition("/drivers/")[0] for each in mounts} == {str(place)}
+        user.env["MINIRUN_STORE"] = str(other)
+
+
+def test_an_engine_of_the_users_has_simulated_gpus_of_the_users_own_store(user: User) -> None:
+    """nvidia-container-runtime writes the edits into config.json, and hands over to another."""
+    bundle = user.bundle("true")
+    (bundle / "config.toml").write_text('[nvidia-container-runtime]\nruntimes = ["/bin/true"]\n')
+    path = bundle / "config.json"
+    config = json.loads(path.read_text())
+    config["process"]["env"].append("NVIDIA_VISIBLE_DEVICES=0")
+    path.write_text(json.dumps(config))
+    user.env |= {"MINIRUN_SIM": "count=2", "NVIDIA_CTK_CONFIG_FILE_PATH": f"{bundle}/config.toml"}
+    done = user("nvidia-container-runtime", "create", "--bundle", str(bundle), "x")
+    assert done.returncode == 0, done.stderr
+    sources = [each.get("source", "") for each in json.loads(path.read_text())["mounts"]]
+    assert any(each.startswith(f"{user.root.parent}/drivers/simulated-") for each in sources)
+
+
 @pytest.mark.parametrize("below", ["", "/driver"])
 @pytest.mark.parametrize("words", [("run", "--gpus", "0"), ("gpu", "list")])
 def test_a_driver_root_in_a_folder_that_is_closed(

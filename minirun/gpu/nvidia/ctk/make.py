@@ -32,7 +32,13 @@ _EMPTY = 'failed add device "{}": invalid device, empty device edits'
 
 
 def spec(
-    mode: str, how: recipe.CdiRecipe, finder: Finder, log: ToolkitLog, *, own_program: bool
+    mode: str,
+    how: recipe.CdiRecipe,
+    finder: Finder,
+    log: ToolkitLog,
+    store: str,
+    *,
+    own_program: bool,
 ) -> dict[str, Any]:
     """Return the spec. `mode` is out of modes.MODES.
 
@@ -43,7 +49,7 @@ def spec(
     try:
         is_wsl = mode == "auto" and driverroot.is_wsl()
         needs_host = mode in ("auto", "nvml", "management") and not is_wsl
-        found = host.host_inventory(finder) if needs_host else None
+        found = host.host_inventory(finder, store) if needs_host else None
         if found and found.simulated:
             log.warning("SIMULATED: no driver is behind the devices of this spec (MINIRUN_SIM)")
             finder.enter(found.root)

@@ -32,7 +32,7 @@ _MIXED = (
 _NONE = "none"
 
 
-def apply(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog) -> bool:
+def apply(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog, store: str) -> bool:
     """Put the devices asked for into `config`; return True if any. Raises MinirunError, OSError."""
     kind = toolkit.default_kind if toolkit.mode == "cdi" else jit.KIND
     words = _words(config, toolkit, log)
@@ -43,7 +43,7 @@ def apply(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog) -> bool:
     if toolkit.version == versions.FIRST and f"{_MADE}{_NONE}" in words:
         raise GPUError(f"{host.UNRESOLVABLE} {', '.join(wanted)}")  # it knows no device none
     if made:
-        jit.apply(config, made, toolkit, log)
+        jit.apply(config, made, toolkit, log, store)
     elif wanted:
         _from_files(config, wanted, toolkit, log)
     return bool(wanted)

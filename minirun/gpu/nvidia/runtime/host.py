@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 
 from minirun.core.errors import GPUError
-from minirun.core.keeping.places import STORE
 from minirun.gpu import simulated
 from minirun.gpu.asked import drivers
 from minirun.gpu.inventory import Inventory
@@ -21,16 +20,16 @@ _NVML = "initialization error: "
 _UNKNOWN = "nvml error: "
 
 
-def host_inventory(finder: Finder, more: dict[str, str] | None = None) -> Inventory:
+def host_inventory(finder: Finder, store: str, more: dict[str, str] | None = None) -> Inventory:
     """Return what the host has, its driver where `finder` looks. Raises MinirunError, OSError.
 
-    `more` are variables that count before those of this process. If the host's own root has no
+    A simulated driver's files are in `store`, unless MINIRUN_STORE names another in `more`:
+    variables that count before those of this process. If the host's own root has no
     driver, and a driver container's has, the finder looks there from then on.
     """
     env = {**os.environ, **(more or {})}
     if simulation := env.get("MINIRUN_SIM"):
-        store = env.get("MINIRUN_STORE") or STORE
-        return simulated.inventory(store, simulation)
+        return simulated.inventory((more or {}).get("MINIRUN_STORE") or store, simulation)
     try:
         finder.enter(finder.root or real.driver_root())
         return real.seen_by(finder)

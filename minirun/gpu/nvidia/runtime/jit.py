@@ -35,7 +35,7 @@ BESIDE = (
 
 
 def apply(
-    config: dict[str, Any], devices: tuple[str, ...], toolkit: Toolkit, log: ToolkitLog
+    config: dict[str, Any], devices: tuple[str, ...], toolkit: Toolkit, log: ToolkitLog, store: str
 ) -> None:
     """Put the edits of `devices`, as 0, a UUID, all or none, into a config.json.
 
@@ -49,7 +49,7 @@ def apply(
     try:
         root = toolkit.hook.options.root.rstrip("/")
         finder = Finder(root)
-        found = host.host_inventory(finder, environment_of(toolkit.cli_environment))
+        found = host.host_inventory(finder, store, environment_of(toolkit.cli_environment))
         if found.simulated:  # it has a hook more than NVIDIA's program
             recipe = recipe._replace(program=request.program())
             finder.enter(found.root)

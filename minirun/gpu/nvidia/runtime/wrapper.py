@@ -68,7 +68,7 @@ def main(args: list[str], settings: Settings) -> int:
     try:
         toolkit = load()
         log = logger(args, toolkit)
-        prepare(args, toolkit, log)
+        prepare(args, toolkit, log, settings.store)
         execute(args, toolkit, log)
     except OSError as error:
         return _fail(from_os(error), log)
@@ -118,7 +118,7 @@ def logger(args: list[str], toolkit: Toolkit) -> ToolkitLog:
     return ToolkitLog("error", tuple(files))
 
 
-def prepare(args: list[str], toolkit: Toolkit, log: ToolkitLog) -> None:
+def prepare(args: list[str], toolkit: Toolkit, log: ToolkitLog, store: str) -> None:
     """Rewrite config.json where `args` create a container. Raises MinirunError."""
     if command(args) != "create":
         return
@@ -131,7 +131,7 @@ def prepare(args: list[str], toolkit: Toolkit, log: ToolkitLog) -> None:
     except (OSError, ValueError, ConfigError) as error:
         raise ConfigError(f"{_FAILED}: {path}: {error}", status=1) from None
     try:
-        changed = modify(config, toolkit, log)
+        changed = modify(config, toolkit, log, store)
     except MinirunError as error:
         raise GPUError(f"{_FAILED}: {error}", error.hint, status=1) from None
     if changed:
@@ -139,7 +139,7 @@ def prepare(args: list[str], toolkit: Toolkit, log: ToolkitLog) -> None:
         log.info(f"Applied required modification to {path}")
 
 
-def modify(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog) -> bool:
+def modify(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog, store: str) -> bool:
     """Change a config.json as the mode wants it; return True if it did. Raises MinirunError."""
     if toolkit.mode == "csv":
         raise GPUError("mode csv is not supported", f"see mode in {toolkit.source}")
@@ -149,7 +149,7 @@ def modify(config: dict[str, Any], toolkit: Toolkit, log: ToolkitLog) -> bool:
         legacy = toolkit.mode == "legacy"
     if not legacy:
         removed = _remove_hook(config, log)
-        return devices.apply(config, toolkit, log) or removed
+        return devices.apply(config, toolkit, log, store) or removed
     hooked = _add_hook(config, toolkit, log)
     return graphics.apply(config, toolkit) or hooked
 

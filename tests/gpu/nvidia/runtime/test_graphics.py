@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from conftest import STORE
 from gpu.nvidia.toolkit_cases import document
 from gpu.recorded import DATA
 from minirun.gpu.nvidia.runtime import config, wrapper
@@ -62,7 +63,7 @@ def modified(
         "config.toml",
     )
     found = document(env)
-    assert wrapper.modify(found, toolkit, ToolkitLog("error"))
+    assert wrapper.modify(found, toolkit, ToolkitLog("error"), STORE)
     for row in found["mounts"]:
         row["source"] = row["source"].removeprefix(str(root))
     return found

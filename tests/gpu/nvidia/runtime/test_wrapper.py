@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Program
+from conftest import STORE, Program
 from gpu.nvidia.toolkit_cases import document
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia.runtime import config, jit, wrapper
@@ -347,5 +347,5 @@ def test_feature_flags_of_edits_that_are_made_on_the_spot(
         f"nvidia-container-runtime.modes.jit-cdi.nvcdi-feature-flags = {flags}\n", ""
     )
     found = document({"NVIDIA_GDS": "enabled"})
-    jit.apply(found, ("0",), toolkit, ToolkitLog("error"))
+    jit.apply(found, ("0",), toolkit, ToolkitLog("error"), STORE)
     assert found["process"]["user"].get("additionalGids", []) == ([] if flags else [44])
