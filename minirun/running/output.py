@@ -129,9 +129,11 @@ class Streams:
                 self.relays.set_size(self.master, rows, columns)
             if not (self.detach or (self.interactive and os.isatty(0) and os.isatty(1))):
                 self.relays.pass_line_feeds(self.master)  # no raw terminal is to show it
+        self._listen()  # before the caller hears that the container runs
 
     def close(self) -> None:
         """Close all: the container is not made, and its removal needs descriptors too."""
+        self.dismiss(1)
         while self.theirs:
             os.close(self.theirs.pop())
         while self.flows:
@@ -157,7 +159,7 @@ class Streams:
             if self.master >= 0:
                 os.set_blocking(self.master, False)
                 self.flows.append((self.master, -1, self.master, "stdout"))
-            self.others = self._listen() if self.detach and self.attachable else None
+            self._listen()
             self._copy(pidfd, log, self.others)
         if log:
             log.close()
@@ -169,13 +171,14 @@ class Streams:
             self.others.end(status)
             self.others = None
 
-    def _listen(self) -> Attached | None:
-        """Return what `attach` comes to; None if the directory is full, say."""
+    def _listen(self) -> None:
+        """Make what `attach` comes to; warn if the directory is full, say."""
+        if not (self.detach and self.attachable) or self.others:
+            return
         try:
-            return attached.Attached(self.directory, self.input, self.master)
+            self.others = attached.Attached(self.directory, self.input, self.master)
         except OSError as error:
             warn(from_os(error, "no command can attach to the container").line())
-            return None
 
     def _open_log(self) -> OutputLog | None:
         """Return what keeps the output; None if nothing is to be kept, or can be."""

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ import pytest
 
 from conftest import Program, processes, wait_until
 from minirun.core.errors import UsageError
-from minirun.core.keeping import state
+from minirun.core.keeping import places, state
 from minirun.oci import descriptors
 from minirun.oci.terminal import keys
+from required import installed
 from show.terminal import Terminal
 
 
@@ -262,3 +264,18 @@ def test_what_fails_at_first_does_not_count(minirun: Program) -> None:
         0,
     )
     minirun("rm", "-f", "c")
+
+
+@pytest.mark.parametrize("words", [("run", "-d"), ("run", "-d", "-t"), ("run", "-d", "-i")])
+def test_one_can_attach_as_soon_as_it_is_said_to_run(
+    minirun: Program, words: tuple[str, ...]
+) -> None:
+    """Each bind(2) takes half a second longer: the line that says the name waits for it."""
+    installed("strace")
+    slowly = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=bind:delay_enter=500000")
+    command = minirun.argv(*words, "--name", "c", "busybox", "sleep", "100")
+    with subprocess.Popen([*slowly, *command], stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout and started.stdout.readline() == "c\n"
+        there = (minirun.root / "c" / places.ATTACH).exists()
+        minirun("rm", "--force", "c")
+    assert there
