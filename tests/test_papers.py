@@ -1,5 +1,6 @@
 """What docstrings and pages name of the tree is there: `room/file` is a module, folder or test."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,4 +51,28 @@ def test_what_the_papers_name_is_there() -> None:
         if not is_there(name)
     }
     assert len(PAPERS) > 700
+    assert missing == set()
+
+
+def listed(folder: Path) -> str:
+    """Return what a package's docstring says; of a folder of the core, the core's."""
+    owner = PACKAGE / "core" if folder.parent == PACKAGE / "core" else folder
+    text = ast.get_docstring(ast.parse((owner / "__init__.py").read_text())) or ""
+    own = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    return own if owner == folder else own + text.replace(f"{folder.name}/", "")
+
+
+def test_each_folder_has_a_line_for_each_of_its_files() -> None:
+    tops = (PACKAGE, CLONE / "rootfs-tools/rootfs_tools")
+    folders = [
+        path.parent for top in tops for path in top.glob("**/__init__.py") if path.parent != PACKAGE
+    ]
+    missing = {
+        f"{folder.relative_to(CLONE)}: {path.stem}"
+        for folder in folders
+        for path in folder.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+        if path.stem != "__init__" and not re.search(rf"(?<!\w){path.stem}(?!\w)", listed(folder))
+    }
+    assert len(folders) > 50
     assert missing == set()

@@ -4,10 +4,13 @@
     credentials   who the user is there: auth.json, docker's config.json, helpers
     trust         which authorities TLS trusts: the system's, certs.d
     transport     one request: proxies, timeouts, retries           (the only user of urllib3)
+    bounded       answers that come to an end
     client        a registry: where it speaks, redirects, who may see the credentials
     auth          its tokens
     source        an image of it, for rootfs_tools.take
-    pull          `minirun pull`, and a run whose image is not here
+    probe         whether the host answers, before a pull that has another way
+    pull, push    `minirun pull`, and a run whose image is not here; `minirun push`
+    errors        what goes wrong, in the words that docker's users know
 
 What a registry or an image says never chooses where credentials go: they are sent to the host they
 are for, and to the token server that this host names over the same trusted connection; not over
