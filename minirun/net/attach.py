@@ -240,17 +240,18 @@ def why_no_way_out(
     docker's chain, if they are not there yet. Raises NetworkError, OSError.
     """
     tables = firewall.others(chains)
-    first = next(((net, lease) for net, lease in own if not net.internal), None)
-    if not tables or not first:
+    if not tables or not own:
         return ""
-    net, lease = first
-    out = links.way_out(route)[0]
-    packet = dropping.outward(lease.address, net.bridge, out)
+    net, lease = next((each for each in own if not each[0].internal), own[0])
+    packet = dropping.packet_of(net, lease.address, links.way_out(route)[0])
+    if not packet:
+        return ""
+    lost = "to a neighbour on" if net.internal else "out of"
     found = dropping.dropped(tables, packet, [rule.planned for rule in planned or ()])
     if not found:
         return ""
     by = f"{found.where} drops its packets ({clean(found.rule)})"
-    return f"no way out of network {net.name}: {by}; minirun network why {container_id}"
+    return f"no way {lost} network {net.name}: {by}; minirun network why {container_id}"
 
 
 def _log_summary(net: Network, lease: Lease) -> None:

@@ -4,7 +4,9 @@ docker sets the policy of iptables' chain FORWARD to drop, and an accept in mini
 not overrule that: nft(8). So, while a network is up, two rules for its bridge stand in DOCKER-USER:
 what goes to the bridge may pass (minirun's own table says what of that arrives), and what comes
 from it may leave the host. Not what goes from there to another program's bridge: docker's own walls
-stay. They come after the rules that the administrator has written there, and go with the network.
+stay. An internal network has one, from its bridge to the same: docker loads br_netfilter, and so
+FORWARD sees that too. They come after the rules that the administrator has written there, and go
+with the network.
 
     oifname "minirun0" counter accept comment "minirun STORE minirun0"
     iifname "minirun0" oifname "eth0" counter accept comment "minirun STORE minirun0 eth0"
@@ -98,7 +100,10 @@ def wanted(route: Route, store: str, networks: list[Network], family: str) -> li
     found = []
     own = f"minirun {_mark(store)}"
     for net in networks:
-        if net.internal or (family == "ip6" and not net.subnet6):
+        if family == "ip6" and not net.subnet6:
+            continue
+        if net.internal:
+            found.append(PassRule(family, net.bridge, net.bridge, f"{own} {net.bridge}"))
             continue
         found.append(PassRule(family, "", net.bridge, f"{own} {net.bridge}"))
         for link in filter(is_name, links.ways_out(route, family)):  # no quote, no wildcard

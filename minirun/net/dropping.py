@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from minirun.core.keeping import state
 from minirun.net import ruleset
 from minirun.net.ruleset import Judgement, PacketFacts
 
@@ -10,11 +11,27 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from minirun.net.network import Network
 
-def outward(source: str, bridge: str, link_out: str) -> PacketFacts:
-    """Return a container's packet to another host: TCP, to an address of RFC 5737 or RFC 3849."""
-    to = "2001:db8::1" if ":" in source else "198.51.100.1"
-    return PacketFacts(source, to, "tcp", 0, bridge, link_out)
+
+def packet_of(net: Network, source: str, link_out: str) -> PacketFacts | None:
+    """Return the packet of a container for which its network is there; None if no rule sees it.
+
+    It goes to another host, by TCP, to an address of RFC 5737 or RFC 3849; in an internal network
+    to a neighbour. The host's rules see that one where br_netfilter is loaded, and docker loads it
+    (bridge-nf-call-iptables in the kernel's ip-sysctl.rst).
+    """
+    is_ip6 = ":" in source
+    if not net.internal:
+        to = "2001:db8::1" if is_ip6 else "198.51.100.1"
+        return PacketFacts(source, to, "tcp", 0, net.bridge, link_out)
+    name = f"bridge-nf-call-ip{'6' if is_ip6 else ''}tables"
+    try:
+        if state.read_text(f"/proc/sys/net/bridge/{name}").strip() != "1":
+            return None
+    except OSError:
+        return None
+    return PacketFacts(source, source, "tcp", 0, net.bridge, net.bridge)
 
 
 def dropped(

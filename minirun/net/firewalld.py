@@ -46,9 +46,9 @@ def needed(route: Route, networks: list[Network], chains: str) -> list[str]:
     found = []
     for net in networks if rules else ():
         pairs = ((net.subnet, net.gateway), (net.subnet6, net.gateway6))
-        for subnet, address in pairs if not net.internal else ():
-            packet = dropping.outward(address, net.bridge, link_out)
-            if subnet and rules and rules.judge("forward", packet).word == ruleset.DROP:
+        for subnet, address in ((one, at) for one, at in pairs if one):
+            packet = dropping.packet_of(net, address, link_out)
+            if packet and rules and rules.judge("forward", packet).word == ruleset.DROP:
                 found.append(subnet)
     return found if found and not _call("--state") else []
 

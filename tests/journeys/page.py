@@ -25,7 +25,8 @@ before but what stands there. The columns are the surroundings in which `make jo
 those of `make test` are marked \\*. ✓: it ends as it should. A number: it is not possible there,
 for the reason below, which minirun itself gives when it is tried. (n): a fault that is known.
 Blank: it is not tried there. The first table has all journeys, the others what can differ there.
-`make journeys SURROUNDINGS="user offline" JOURNEYS="publish"` makes some.
+`make journeys SURROUNDINGS="user offline" JOURNEYS="publish"` makes some; it alone makes those that
+need packages besides, and those that take minutes, marked ‡.
 
 """
 
@@ -55,7 +56,8 @@ def _table(columns: list[Surrounding], reasons: list[str]) -> str:
 def _row(journey: Journey, columns: list[Surrounding], reasons: list[str]) -> str:
     cells = [_cell(journey, each, reasons) for each in columns]
     place = f"../../tests/journeys/table/{journey.name}.session"
-    return f"| [{journey.title}]({place}) | {' | '.join(cells)} |\n"
+    mark = " ‡" if journey.needs or journey.is_long else ""
+    return f"| [{journey.title}]({place}){mark} | {' | '.join(cells)} |\n"
 
 
 def _cell(journey: Journey, where: Surrounding, reasons: list[str]) -> str:

@@ -18,6 +18,7 @@ from journeys.surroundings import Surrounding  # noqa: E402
 from tutorials.publish.runner import matches  # noqa: E402
 
 SECONDS = 300
+LONG = 3000
 FIRST = f'cd /{CLONE}; export PATH="$PWD/.venv/bin:$PATH"'
 """What README has a reader type before anything else."""
 SHELL = f"""
@@ -45,7 +46,8 @@ def play(journey: Journey, where: Surrounding, cell: Place) -> Outcome:
     other = journey.otherwise.get(where.name)
     steps = other.steps if other and other.steps else journey.steps
     before = cell.state()
-    fault = _typed(steps, where, cell)
+    seconds = (LONG if journey.is_long else SECONDS) * where.patience
+    fault = _typed(steps, where, cell, seconds)
     left = _left(before, cell, 5 * where.patience)
     if not fault and left:
         fault = f"left behind: {', '.join(left)}"
@@ -60,15 +62,18 @@ def play(journey: Journey, where: Surrounding, cell: Place) -> Outcome:
     return Outcome(other.kind, other.reason) if other else Outcome("passed")
 
 
-def _typed(steps: tuple[Step, ...], where: Surrounding, cell: Place) -> str:
+def _typed(steps: tuple[Step, ...], where: Surrounding, cell: Place, seconds: int) -> str:
     """Type commands; return what differs first, with its line, or ""."""
     for is_roots, some in itertools.groupby(steps, lambda step: step.is_roots):
-        if fault := _in_one_shell([*some], "root" if is_roots else where.user, where, cell):
+        user = "root" if is_roots else where.user
+        if fault := _in_one_shell([*some], user, where, cell, seconds):
             return fault
     return ""
 
 
-def _in_one_shell(steps: list[Step], user: str, where: Surrounding, cell: Place) -> str:
+def _in_one_shell(
+    steps: list[Step], user: str, where: Surrounding, cell: Place, seconds: int
+) -> str:
     words = [word for step in steps for word in (step.command, str(step.status))]
     between = where.between if user == "root" else ""
     argv = cell.argv("env", f"BETWEEN={between}", "bash", "-c", SHELL, "bash", *words, user=user)
@@ -77,10 +82,10 @@ def _in_one_shell(steps: list[Step], user: str, where: Surrounding, cell: Place)
         try:
             subprocess.run(
                 argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False,
-                timeout=SECONDS * where.patience, preexec_fn=cell.enter_cgroups,
+                timeout=seconds, preexec_fn=cell.enter_cgroups,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            late = f"no end after {SECONDS * where.patience} s"
+            late = f"no end after {seconds} s"
         output.seek(0)
         said = output.read().decode(errors="replace")
     for step in steps:

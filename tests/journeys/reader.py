@@ -4,6 +4,8 @@
     # promised in README.md containers.md
     # needs podman uidmap                 Debian packages that the user installs first
     # only in root flushed                no other surrounding
+    # takes minutes                       `make test` leaves it out
+    # types 01-process.en.md              the commands of a lesson, instead of those below
 
     $ minirun run -d --name web busybox sleep 600
     web
@@ -33,11 +35,17 @@ that is not mended yet: the journey is played there as it is, and must fail.
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
+TOP = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(TOP)]
+
+from tutorials.publish import runner  # noqa: E402
+
 TABLE = Path(__file__).parent / "table"
-_HEAD = re.compile(r"# (promised in|needs|only in) (.+)")
+_HEAD = re.compile(r"# (promised in|needs|only in|takes|types) (.+)")
 _OTHERWISE = re.compile(r"# (not possible|known) in ([\w -]+): (.+)")
 
 
@@ -60,7 +68,7 @@ class Otherwise(NamedTuple):
 
 
 class Journey(NamedTuple):
-    """A journey; `only` is empty if it is made everywhere."""
+    """A journey; `only` is empty if it is made everywhere. `make test` makes none that is long."""
 
     name: str
     title: str
@@ -69,6 +77,7 @@ class Journey(NamedTuple):
     only: tuple[str, ...]
     steps: tuple[Step, ...]
     otherwise: dict[str, Otherwise]
+    is_long: bool = False
 
 
 class Section(NamedTuple):
@@ -101,11 +110,11 @@ def read(name: str, text: str) -> Journey:
             sections[-1] = sections[-1]._replace(reason=f"{sections[-1].reason} {line[2:]}")
         else:
             sections[-1].lines.append((number, line))
-    steps: tuple[Step, ...] = ()
+    steps = tuple(step for lesson in heads.get("types", ()) for step in _lesson(lesson))
     for section in sections:
         found = _steps(name, section.lines)
         if not section.which:
-            steps = found
+            steps += found
             continue
         kind, _, places = section.which.partition(":")
         if bool(found) != (kind == "not possible"):
@@ -114,7 +123,15 @@ def read(name: str, text: str) -> Journey:
     if not steps or "promised in" not in heads:
         raise ValueError(f"{name}: a session, or the page that promises it, is missing")
     needs, only = heads.get("needs", ()), heads.get("only in", ())
-    return Journey(name, lines[0][2:], heads["promised in"], needs, only, steps, otherwise)
+    promised, is_long = heads["promised in"], "takes" in heads
+    return Journey(name, lines[0][2:], promised, needs, only, steps, otherwise, is_long)
+
+
+def _lesson(name: str) -> list[Step]:
+    """Return the commands of a lesson: each block is one, and its lines are the lesson's."""
+    found = runner.blocks((TOP / "tutorials" / name).read_text())
+    said = ["…" if each.expected is None else each.expected.rstrip("\n") for each in found]
+    return [Step(each.line, each.commands, text) for each, text in zip(found, said, strict=True)]
 
 
 def _steps(name: str, lines: list[tuple[int, str]]) -> tuple[Step, ...]:

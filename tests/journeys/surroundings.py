@@ -60,23 +60,41 @@ OVERLAY = """
 d=$(mktemp -d -p run); mkdir $d/upper $d/work
 mount -t overlay -o lowerdir=var/lib/minirun,upperdir=$d/upper,workdir=$d/work none var/lib/minirun
 """
-NETWORKS = ("02", "18", "19", "20")
+EXT4 = """
+truncate --size=4G ../ext4; mkfs.ext4 -q ../ext4
+mkdir ../other; mount -o loop ../ext4 ../other
+cp -a var/lib/minirun ../other/minirun; mkdir -m 1777 ../other/tmp
+mount --bind ../other/minirun var/lib/minirun
+mount --bind ../other/tmp tmp
+"""
+NETWORKS = ("02", "18", "19", "20", "27", "42")
 """The journeys that a host's firewall and settings can change."""
+ON_OVERLAY = ("01", "03", "08", "09", "12", "13", "15", "16", "21", "37", "41", "49")
+"""Some of those that mount a container's root, which all end in the same way, and the others."""
 FEW = (
     "03", "04", "05", "06", "07", "12", "14", "16", "17", "18", "19", "28", "29", "34", "39", "66",
 )  # fmt: skip
 """For machines in which QEMU translates each instruction: fifteen, and the one of their logins."""
 FIREWALL = """
-add table inet firewalld
-add chain inet firewalld filter_FORWARD {
+add table inet wall
+add chain inet wall forward {
   type filter hook forward priority filter + 10; policy accept;
 }
-add rule inet firewalld filter_FORWARD ct state { established, related } accept
-add rule inet firewalld filter_FORWARD ct status dnat accept
-add rule inet firewalld filter_FORWARD iifname "lo" accept
-add rule inet firewalld filter_FORWARD reject with icmpx admin-prohibited
+add rule inet wall forward ct state { established, related } accept
+add rule inet wall forward ct status dnat accept
+add rule inet wall forward iifname "lo" accept
+add rule inet wall forward reject with icmpx admin-prohibited
 """
-"""What firewalld's default zone, public, does with a packet from a link that is in no zone."""
+"""A wall that nobody has told of minirun: firewalld's without its daemon, or one by hand."""
+NOT_BRIDGED = "echo 0 2> /dev/null > /proc/sys/net/bridge/bridge-nf-call-iptables || true"
+"""What a bridge passes on is no matter of the wall, whether or not br_netfilter is loaded here."""
+FIREWALLD = """
+apt-get install --yes --quiet=2 --no-install-recommends dbus firewalld netbase > /dev/null
+mkdir -p /run/dbus; dbus-daemon --system --fork > /dev/null
+firewalld > /dev/null 2>&1
+timeout 60 sh -c 'until firewall-cmd --state > /dev/null 2>&1; do sleep 0.1; done'
+"""
+"""netbase has /etc/protocols: without it firewalld ends at once."""
 
 SURROUNDINGS = (
     Surrounding("root", "Debian 12 after `make setup`, as root", in_every_test=True),
@@ -97,7 +115,11 @@ SURROUNDINGS = (
     ),
     Surrounding(
         "overlay", "as root; /var/lib/minirun is on an OverlayFS, as in a container",
-        mounts=OVERLAY,
+        mounts=OVERLAY, prepared=STATIC, images=("busybox",), few=ON_OVERLAY,
+    ),
+    Surrounding(
+        "ext4", "as root; /var/lib/minirun and /tmp are on an ext4 of their own, in a loop device",
+        mounts=EXT4,
         on_the_page=False,
     ),
     Surrounding(
@@ -109,8 +131,12 @@ SURROUNDINGS = (
         between="nft flush ruleset", few=NETWORKS,
     ),
     Surrounding(
-        "firewalld", "as root; firewalld's rules reject what its zones do not name",
-        prepared=f"nft -f - << 'END'\n{FIREWALL}END\n", few=NETWORKS,
+        "firewalld", "as root; firewalld runs, with its zones as Debian's package has them",
+        prepared=FIREWALLD, few=NETWORKS,
+    ),
+    Surrounding(
+        "foreign-firewall", "as root; rules that reject what they do not name, of no known program",
+        prepared=f"{NOT_BRIDGED}\nnft -f - << 'END'\n{FIREWALL}END\n", few=NETWORKS,
     ),
     Surrounding(
         "booted", "Debian 13 that systemd has started, cgroup version 2 alone, as root, by ssh",
