@@ -87,8 +87,8 @@ tested: setup .venv/.tested
 
 launcher: .venv/.ready
 	@$(PYTHON) -m compileall -q minirun rootfs-tools/rootfs_tools
-	@$(PYTHON) -c 'from minirun.knowledge import source; source.keep()'
 	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)
+	@$(PYTHON) -c 'from minirun.knowledge import source; source.keep()'
 
 demo: setup
 	@$(PYTHON) rootfs-tools/build ubuntu
