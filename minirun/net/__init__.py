@@ -22,7 +22,8 @@ With `--network none` lo is all; with `--network host` there is no new namespace
     docker_user  rules in the chain that docker keeps for others
     firewalld    addresses in firewalld's zone
     conntrack    connections of UDP that the kernel remembers, and should not
-    ruleset      the rules of nftables, everyone's: in words, and what they do with one packet
+    ruleset      the rules of nftables, everyone's: what they do with one packet
+    rule_words   a rule of them in words
     dropping     what of others' rules is certain to drop a container's packets
     ports        what -p means; who holds a port of the host
     relay        the process minirun:ports, which holds them and serves ::1

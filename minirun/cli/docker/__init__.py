@@ -15,7 +15,7 @@ inspecting    inspect --format, --type
 watching      wait, top, stats, rename
 about         info, version
 stop          stop, rm; start: start, restart; attach: attach
-network       network, port
+network       network; network_of: of that, and port, what is about one container
 network_flags --network, -p, --dns and their kin
 groups        container, system: docker's groups; prune: container prune, system prune
 gc            gc

@@ -1,30 +1,25 @@
-"""`minirun network …` and `minirun port`: networks, who is on them, and what is published."""
+"""`minirun network …`: networks, and who is on them. Those about one container: network_of."""
 
 from __future__ import annotations
 
-import ipaddress
 import json
 
 from minirun.cli import entry_of, words
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.common.numbers import whole
-from minirun.core.container import Container
-from minirun.core.errors import MinirunError, StateError, UsageError
-from minirun.core.keeping import state
+from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import say
 from minirun.core.lazy import lazy
-from minirun.engines import roots
-from minirun.net import leases, names, network, request
+from minirun.net import leases, network
 from minirun.net.leases import Lease
 from minirun.net.network import Network, NetworkError
-from minirun.running import lookup
 from minirun.show.text import network_picture, paint, table
 
 with lazy:
     from minirun.cli.docker import filters
-    from minirun.inspect.network import facts, passages, ways, why
+    from minirun.inspect.network import facts, passages
     from minirun.net import attach, links, rtnetlink, upkeep  # pyroute2: 130 ms
     from minirun.running import moments
     from minirun.show.figures import network as network_figure
@@ -34,9 +29,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_HERE = "minirun.cli.docker.network"
-_NAMES = ("create", "ls", "inspect", "rm", "prune", "connect", "disconnect", "reload", "why")
-COMMANDS = dict.fromkeys(_NAMES, _HERE)
+COMMANDS = {
+    **dict.fromkeys(("create", "ls", "inspect", "rm", "prune"), "minirun.cli.docker.network"),
+    **dict.fromkeys(("connect", "disconnect"), "minirun.cli.docker.network_of"),
+    "reload": "minirun.cli.docker.network", "why": "minirun.cli.docker.network_of",
+}  # fmt: skip
 FILTERS = ("dangling", "driver", "id", "label", "name", "scope", "type")
 FIELDS = {
     "ID": "NETWORK ID", "Name": "NAME", "Driver": "DRIVER", "Scope": "SCOPE", "IPv6": "IPV6",
@@ -102,39 +99,10 @@ class NetworkPrune(Flags):
     force: bool = flag("-f")
 
 
-class NetworkConnect(Flags):
-    """Put a running container on one more network."""
-
-    command = "network connect"
-    ip: str
-    ip6: str
-    alias: list[str]
-
-
-class NetworkDisconnect(Flags):
-    """Take a running container off a network."""
-
-    command = "network disconnect"
-    force: bool = flag("-f")
-
-
 class NetworkReload(Flags):
     """Draw the rules of all networks anew."""
 
     command = "network reload"
-
-
-class NetworkWhy(Flags):
-    """Say what stops a packet to a container, or out of it."""
-
-    command = "network why"
-    json: bool
-
-
-class PortFlags(Flags):
-    """Show which ports of the host lead to a container."""
-
-    command = "port"
 
 
 def main_network(args: list[str], settings: Settings) -> int:
@@ -148,13 +116,15 @@ def main_network(args: list[str], settings: Settings) -> int:
     return entry_of(name, COMMANDS)(flags.args[1:], settings)
 
 
-def _one(flags: Flags, count: int, usage: str) -> None:
+def takes(flags: Flags, count: int, usage: str) -> None:
+    """Raise UsageError unless there are `count` arguments."""
     if len(flags.args) != count:
         what = f"{count} argument{'s' if count > 1 else ''}"
         raise UsageError(f"{flags.command} takes {what}", usage)
 
 
-def _need_root() -> None:
+def need_root() -> None:
+    """Raise MinirunError unless bridges can be made on this host."""
     if not attach.owns_network():
         raise MinirunError("networks need root: a bridge is made on the host", "sudo", status=1)
 
@@ -162,7 +132,7 @@ def _need_root() -> None:
 def main_create(args: list[str], settings: Settings) -> int:
     """Create a network; print its name."""
     flags = NetworkCreate(args)
-    _one(flags, 1, "minirun network create [--subnet 10.99.0.0/24] NAME")
+    takes(flags, 1, "minirun network create [--subnet 10.99.0.0/24] NAME")
     name = flags.args[0]
     flags.check("driver", "bridge")
     if not network.is_name(name):
@@ -170,7 +140,7 @@ def main_create(args: list[str], settings: Settings) -> int:
     if name in (*network.RESERVED, network.DEFAULT):
         text = f"the name {name} has a meaning of its own with --network"
         raise UsageError(text, "another name")
-    _need_root()
+    need_root()
     subnet4, subnet6 = _by_version(flags.subnet, "--subnet")
     gateway4, gateway6 = _by_version(flags.gateway, "--gateway")
     if flags.ipv6 and not subnet6:
@@ -321,7 +291,7 @@ def _draw(flags: NetworkInspect, settings: Settings) -> int:
     """Print the picture of networks; of all if none is named."""
     if flags.picture and flags.svg:
         raise UsageError("--picture or --svg, not both")
-    _need_root()
+    need_root()
     found = facts.read(settings.store, flags.args or network.names(settings.store))
     if flags.svg:
         return write(network_figure.document(found, passages.read(found)))
@@ -334,33 +304,6 @@ def _draw(flags: NetworkInspect, settings: Settings) -> int:
     if there := passages.read(found):
         pages.append(network_picture.between(there, unicode=unicode))
     return write("\n\n".join("\n".join(page) for page in pages) + "\n")
-
-
-def main_why(args: list[str], settings: Settings) -> int:
-    """Print a packet's way step by step; return 1 if something stops it."""
-    flags = NetworkWhy(args)
-    if len(flags.args) not in (1, 2):
-        raise UsageError("network why takes a container, and perhaps HOST:PORT", "network why ID")
-    target = _target(flags.args[1]) if len(flags.args) == 2 else None
-    container = _running(settings, flags.args[0])
-    scene = why.scene(container)
-    found = [ways.way_to(scene, *target)] if target else ways.general(scene)
-    stopped = why.first(found)
-    if flags.json:
-        write(json.dumps(why.document(container.id, found), indent=2) + "\n")
-    else:
-        unicode = paint.speaks_unicode()
-        write(table.page(why.lines(container.id, found), unicode=unicode))
-    return int(stopped is not None and stopped[1].verdict == why.STOPS)
-
-
-def _target(text: str) -> tuple[str, int]:
-    """Return host and port of HOST:PORT. Raises UsageError."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not (host and colon and whole(port, 1, 65535)):
-        raise UsageError(f"invalid HOST:PORT {text!r}", "deb.debian.org:80, or [2001:db8::1]:80")
-    return host, int(port)
 
 
 def main_rm(args: list[str], settings: Settings) -> int:
@@ -414,66 +357,8 @@ def prune(store: str, wanted: dict[str, list[str]]) -> list[str]:
     return removed
 
 
-def main_connect(args: list[str], settings: Settings) -> int:
-    """Put a running container on one more network."""
-    flags = NetworkConnect(args)
-    _one(flags, 2, "minirun network connect [--ip ADDRESS] NETWORK CONTAINER")
-    container = _running(settings, flags.args[1])
-    aliases = tuple(names.check_name(one, "--alias") for one in flags.alias)
-    ip = names.check_address(flags.ip, "--ip") if flags.ip else ""
-    ip6 = names.check_address(flags.ip6, "--ip6") if flags.ip6 else ""
-    attach.connect(container, request.Attachment(flags.args[0], ip, ip6, "", aliases))
-    return 0
-
-
-def main_disconnect(args: list[str], settings: Settings) -> int:
-    """Take a running container off a network."""
-    flags = NetworkDisconnect(args)
-    _one(flags, 2, "minirun network disconnect NETWORK CONTAINER")
-    attach.disconnect(_running(settings, flags.args[1]), flags.args[0])
-    return 0
-
-
 def main_reload(args: list[str], settings: Settings) -> int:
     """Draw the rules of all networks that are in use; print their names."""
     NetworkReload(args).none()
-    _need_root()
+    need_root()
     return show(upkeep.reload(settings.store))
-
-
-def _running(settings: Settings, name: str) -> Container:
-    """Return a container that runs and has networks. Raises StateError, UsageError."""
-    _need_root()
-    container = lookup.load(*roots.locate(settings, name))
-    if container.record.status not in (state.RUNNING, state.CREATED, state.PAUSED):
-        raise StateError("container not running")
-    if not container.record.network or container.record.network["mode"] != "networks":
-        text = f"container {container.id} has no networks of minirun's: it was started with none"
-        raise UsageError(f"{text}, host or another's", "run it with --network NAME")
-    return container
-
-
-def main_port(args: list[str], settings: Settings) -> int:
-    """Show which ports of the host lead to a container's: 80/tcp -> 0.0.0.0:8080."""
-    flags = PortFlags(args)
-    if len(flags.args) not in (1, 2):
-        raise UsageError("port takes a container, and perhaps one of its ports", "port ID 80/tcp")
-    container = lookup.load(*roots.locate(settings, flags.args[0]))
-    rows = [
-        (f"{port['port']}/{port['protocol']}", f"{_shown(port['host_ip'])}:{port['host_port']}")
-        for port in leases.published(settings.store, container.record)
-    ]
-    if len(flags.args) == 1:
-        return show(f"{inside} -> {outside}" for inside, outside in rows)
-    wanted = flags.args[1] if "/" in flags.args[1] else f"{flags.args[1]}/tcp"
-    found = [outside for inside, outside in rows if inside == wanted]
-    if not found:
-        text = f"no public port '{wanted}' published for {container.id}"
-        raise MinirunError(text, f"minirun port {container.id} lists them", status=1)
-    return show(found)
-
-
-def _shown(address: str) -> str:
-    if not address:
-        return "0.0.0.0"
-    return f"[{address}]" if ipaddress.ip_address(address).version == 6 else address

@@ -20,7 +20,8 @@ from minirun.net import firewall, leases, network, ruleset
 from minirun.net.interfaces import ROUTE, network_of
 from minirun.net.leases import Lease
 from minirun.net.network import Network
-from minirun.net.ruleset import Ruleset, expression_words, rule_words
+from minirun.net.rule_words import expression_words, rule_words
+from minirun.net.ruleset import Ruleset
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
