@@ -41,8 +41,9 @@ from minirun.core.kernel import mountinfo
 from minirun.engines import roots
 from minirun.fast import launcher
 from minirun.image import store
-from required import skip
+from required import installed, skip
 from rootfs_tools import catalogue
+from show.browser import Browser
 
 # grpcio, once used, would start its threads anew in each fork: what is forked here calls setns(2).
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
@@ -218,6 +219,15 @@ def minirun_both(request: pytest.FixtureRequest, command: str, tmp_path: Path) -
     program = Program(command, tmp_path / "containers", "--cgroup", request.param)
     yield program
     program.clean()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser for the tests of a module."""
+    installed("chromium")
+    found = Browser(tmp_path_factory.mktemp("profile"))
+    yield found
+    found.close()
 
 
 @pytest.fixture

@@ -136,14 +136,6 @@ def test_what_a_container_chooses_stays_text(shop: Host) -> None:
     assert "10.0.0.9 \\x1b[2J<script>alert(1)</script>&" in text
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    installed("chromium")
-    found = Browser(tmp_path_factory.mktemp("profile"))
-    yield found
-    found.close()
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_in_a_browser(shop: Host, browser: Browser, tmp_path: Path, scheme: str) -> None:
     """All words are whole in their frames, none is over another, at a size that can be read."""

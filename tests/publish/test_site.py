@@ -7,13 +7,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from minirun import recordings
-from required import installed
 from show.browser import Browser
 from tutorials.publish import contents, links
 from tutorials.publish.notebooks import LANGUAGES, ROOT, TUTORIALS, lessons
@@ -35,14 +33,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def main_part(page: Path) -> str:
     return page.read_text().partition('role="main"')[2].partition('class="related-pages"')[0]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    installed("chromium")
-    found = Browser(tmp_path_factory.mktemp("profile"))
-    yield found
-    found.close()
 
 
 def test_every_link_leads_somewhere(site: Path) -> None:

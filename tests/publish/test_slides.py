@@ -2,12 +2,10 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from required import installed
 from show.browser import Browser
 from tutorials.publish.notebooks import LANGUAGES, ROOT, lessons, source
 
@@ -25,14 +23,6 @@ FILLED = """slides.map((slide, n) => {
     };
 })"""
 """Of each slide: what is free above and below, how high and wide it is, its letters in percent."""
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    installed("chromium")
-    found = Browser(tmp_path_factory.mktemp("profile"))
-    yield found
-    found.close()
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

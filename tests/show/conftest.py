@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from required import installed
 from show.browser import Browser
 from show.pages import shipped, show
 from show.terminal import Start, Terminal
@@ -28,14 +27,6 @@ def terminal() -> Iterator[Start]:
     yield start
     for each in opened:
         each.close()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    installed("chromium")
-    found = Browser(tmp_path_factory.mktemp("profile"))
-    yield found
-    found.close()
 
 
 @pytest.fixture
