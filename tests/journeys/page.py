@@ -23,7 +23,7 @@ HEAD = """\
 Each row is a journey: what these pages promise, typed as a user types it, with nothing set up
 before but what stands there. The columns are the surroundings in which `make journeys` makes them;
 those of `make test` are marked \\*. ✓: it ends as it should. A number: it is not possible there,
-for the reason below, which minirun itself gives when it is tried. (n): a fault that is known.
+for the reason below, which minirun itself gives when it is tried.
 Blank: it is not tried there. The first table has all journeys, the others what can differ there.
 `make journeys SURROUNDINGS="user offline" JOURNEYS="publish"` makes some; it alone makes those that
 need packages besides, and those that take minutes, marked ‡.
@@ -68,8 +68,7 @@ def _cell(journey: Journey, where: Surrounding, reasons: list[str]) -> str:
         return "✓"
     if other.reason not in reasons:
         reasons.append(other.reason)
-    number = reasons.index(other.reason) + 1
-    return f"({number})" if other.kind == "known" else str(number)
+    return str(reasons.index(other.reason) + 1)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ done
 
 
 class Outcome(NamedTuple):
-    """ "passed", "not possible", "known" or "failed", and what is to be said of it."""
+    """ "passed", "not possible" or "failed", and what is to be said of it."""
 
     word: str
     why: str = ""
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 def play(journey: Journey, where: Surrounding, cell: Place) -> Outcome:
     """Type it, and compare. What it leaves behind fails it, and is removed."""
     other = journey.otherwise.get(where.name)
-    steps = other.steps if other and other.steps else journey.steps
+    steps = other.steps if other else journey.steps
     before = cell.state()
     seconds = (LONG if journey.is_long else SECONDS) * where.patience
     fault = _typed(steps, where, cell, seconds)
@@ -53,13 +53,9 @@ def play(journey: Journey, where: Surrounding, cell: Place) -> Outcome:
         fault = f"left behind: {', '.join(left)}"
     if fault:
         _clean(where, cell, before)
-    if other and other.kind == "known":
-        return (
-            Outcome("known", other.reason) if fault else Outcome("failed", "it is mended: say so")
-        )
     if fault:
         return Outcome("failed", f"{journey.name}.session:{fault}")
-    return Outcome(other.kind, other.reason) if other else Outcome("passed")
+    return Outcome("not possible", other.reason) if other else Outcome("passed")
 
 
 def _typed(steps: tuple[Step, ...], where: Surrounding, cell: Place, seconds: int) -> str:

@@ -28,8 +28,7 @@ line for any characters, runs of blanks count as one. Nothing below it: it print
 the end is its exit status, if that is not 0. A line's first blanks are not compared.
 
 A journey may end otherwise in some surroundings. `not possible in` has the reason, and the session
-that is typed there instead: it sees that minirun itself gives the reason. `known in` names a fault
-that is not mended yet: the journey is played there as it is, and must fail.
+that is typed there instead: it sees that minirun itself gives the reason.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from tutorials.publish import runner  # noqa: E402
 
 TABLE = Path(__file__).parent / "table"
 _HEAD = re.compile(r"# (promised in|needs|only in|takes|types) (.+)")
-_OTHERWISE = re.compile(r"# (not possible|known) in ([\w -]+): (.+)")
+_OTHERWISE = re.compile(r"# not possible in ([\w -]+): (.+)")
 
 
 class Step(NamedTuple):
@@ -60,9 +59,8 @@ class Step(NamedTuple):
 
 
 class Otherwise(NamedTuple):
-    """How it ends in some surroundings: "not possible" or "known", the reason, the session."""
+    """Why it is not possible in some surroundings, and the session that is typed there."""
 
-    kind: str
     reason: str
     steps: tuple[Step, ...]
 
@@ -81,7 +79,7 @@ class Journey(NamedTuple):
 
 
 class Section(NamedTuple):
-    """Lines of a file, with their numbers, that begin with `# not possible in …:`, or none such."""
+    """Lines of a file, with their numbers, below `# not possible in WHICH:`, or above all such."""
 
     which: str
     reason: str
@@ -105,7 +103,7 @@ def read(name: str, text: str) -> Journey:
         if head := _HEAD.fullmatch(line):
             heads[head[1]] = tuple(head[2].split())
         elif other := _OTHERWISE.fullmatch(line):
-            sections.append(Section(f"{other[1]}:{other[2]}", other[3], []))
+            sections.append(Section(other[1], other[2], []))
         elif line.startswith("# ") and not sections[-1].lines:  # a reason may be long
             sections[-1] = sections[-1]._replace(reason=f"{sections[-1].reason} {line[2:]}")
         else:
@@ -116,10 +114,10 @@ def read(name: str, text: str) -> Journey:
         if not section.which:
             steps += found
             continue
-        kind, _, places = section.which.partition(":")
-        if bool(found) != (kind == "not possible"):
-            raise ValueError(f"{name}: {section.which}: {len(found)} commands")
-        otherwise |= {each: Otherwise(kind, section.reason, found) for each in places.split()}
+        if not found:
+            raise ValueError(f"{name}: not possible in {section.which}: no command shows it")
+        places = section.which.split()
+        otherwise |= {each: Otherwise(section.reason, found) for each in places}
     if not steps or "promised in" not in heads:
         raise ValueError(f"{name}: a session, or the page that promises it, is missing")
     needs, only = heads.get("needs", ()), heads.get("only in", ())

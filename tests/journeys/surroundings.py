@@ -106,12 +106,10 @@ SURROUNDINGS = (
     Surrounding(
         "offline-user", "the same, as a user", USER, is_online=False, prepared=STATIC,
         images=("busybox",),
-        on_the_page=False,
     ),
     Surrounding(
         "tmpfs", "as root; the containers' folder and /tmp are a tmpfs, mounted nosuid and nodev",
         mounts=TMPFS.format("0700", "var/lib/minirun/containers") + TMPFS.format("1777", "tmp"),
-        on_the_page=False,
     ),
     Surrounding(
         "overlay", "as root; /var/lib/minirun is on an OverlayFS, as in a container",
@@ -120,7 +118,6 @@ SURROUNDINGS = (
     Surrounding(
         "ext4", "as root; /var/lib/minirun and /tmp are on an ext4 of their own, in a loop device",
         mounts=EXT4,
-        on_the_page=False,
     ),
     Surrounding(
         "forwarding-off", "as root; ip_forward is 0",

@@ -63,8 +63,6 @@ root# false
 $ minirun
 no
 [125]
-
-# known in flushed: it is not mended
 """
 
 
@@ -75,11 +73,8 @@ def test_a_session_is_read() -> None:
         reader.Step(5, "for each in 1 2; do\n    echo $each\ndone", "1\n2"),
         reader.Step(10, "false", "", 1, is_roots=True),
     )
-    no = reader.Otherwise(
-        "not possible", "a bridge is root's", (reader.Step(15, "minirun", "no", 125),)
-    )
-    known = reader.Otherwise("known", "it is not mended", ())
-    assert journey.otherwise == {"user": no, "offline": no, "flushed": known}
+    no = reader.Otherwise("a bridge is root's", (reader.Step(15, "minirun", "no", 125),))
+    assert journey.otherwise == {"user": no, "offline": no}
 
 
 def test_a_lesson_is_typed() -> None:
@@ -98,8 +93,7 @@ def test_a_lesson_is_typed() -> None:
         ("# A\n$ ls\n", "page that promises"),
         ("# A\n# promised in b\n", "a session"),
         ("# A\n# promised in b\nls\n", "x:3: text above the first command: ls"),
-        ("# A\n# promised in b\n$ ls\n# not possible in c: d\n", "not possible:c: 0 commands"),
-        ("# A\n# promised in b\n$ ls\n# known in c: d\n$ ls\n", "known:c: 1 commands"),
+        ("# A\n# promised in b\n$ ls\n# not possible in c: d\n", "not possible in c: no command"),
     ],
 )
 def test_another_form_is_refused(text: str, said: str) -> None:
