@@ -27,8 +27,8 @@ from bare import CLONE, Bare, folder  # noqa: E402
 DISKS = TOP / ".v2"
 DISK_GIB = 16
 USER = "ada"
-KERNELS = {"noble": "linux-image-virtual"}
-"""Release → package, if it is not Debian's for clouds."""
+OWN = {"noble": ("linux-image-virtual", "apparmor")}
+"""Release → kernel, and what is always there, if that is not Debian's kernel for clouds."""
 PACKAGES = ("initramfs-tools", "systemd-sysv", "udev", "dbus",
             "e2fsprogs", "make", "openssh-server", "libpam-systemd", "dbus-user-session",
             "uidmap")  # fmt: skip
@@ -67,8 +67,8 @@ def disk(suite: str) -> Path:
         shutil.rmtree(old)
     DISKS.mkdir(exist_ok=True)
     with folder() as place, tempfile.TemporaryDirectory(dir=DISKS) as new:
-        kernel = KERNELS.get(suite, "linux-image-cloud-amd64")
-        _make(Bare(place / suite, suite, [], (kernel, *PACKAGES)), Path(new))
+        own = OWN.get(suite, ("linux-image-cloud-amd64",))
+        _make(Bare(place / suite, suite, [], (*own, *PACKAGES)), Path(new))
         os.rename(new, path)
         os.mkdir(new)  # for TemporaryDirectory to remove
     return path

@@ -21,6 +21,8 @@ if [ -e /sys/class/net/eth0 ]; then
 fi
 systemctl --no-block start ssh
 [ -e arguments ] || exit 0
+allowed=/proc/sys/kernel/apparmor_restrict_unprivileged_userns
+[ ! -e $allowed ] || echo 0 > $allowed  # Ubuntu: the tests without root need namespaces
 mapfile -t arguments < arguments
 .venv/bin/python -m pytest -v --tb=short -o timeout=1200 --junitxml=report.xml "${arguments[@]}" ||
   [ -f report.xml ] || echo '<testsuites/>' > report.xml
