@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from minirun.net import nft
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -38,7 +40,9 @@ def expression_words(body: Any) -> str:
         return str(body)
     kind, inner = next(iter(body.items()))
     if kind == "concat":
-        return " . ".join(map(expression_words, inner))
+        *keys, last = inner  # a port comes last, a protocol before it
+        named = [nft.PROTOCOLS.get(key, key) if isinstance(key, int) else key for key in keys]
+        return " . ".join(map(expression_words, [*named, last]))
     if kind == "prefix":
         return f"{inner['addr']}/{inner['len']}"
     if kind == "range":

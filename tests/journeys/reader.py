@@ -5,7 +5,7 @@
     # needs podman uidmap                 Debian packages that the user installs first
     # only in root flushed                no other surrounding
     # takes minutes                       `make test` leaves it out
-    # types 01-process.en.md              the commands of a lesson, instead of those below
+    # types 01-process.en.md              a lesson's commands, after those below
 
     $ minirun run -d --name web busybox sleep 600
     web
@@ -108,11 +108,12 @@ def read(name: str, text: str) -> Journey:
             sections[-1] = sections[-1]._replace(reason=f"{sections[-1].reason} {line[2:]}")
         else:
             sections[-1].lines.append((number, line))
-    steps = tuple(step for lesson in heads.get("types", ()) for step in _lesson(lesson))
+    lessons = [step for lesson in heads.get("types", ()) for step in _lesson(lesson)]
+    steps: tuple[Step, ...] = ()
     for section in sections:
         found = _steps(name, section.lines)
         if not section.which:
-            steps += found
+            steps = (*found, *lessons)
             continue
         if not found:
             raise ValueError(f"{name}: not possible in {section.which}: no command shows it")

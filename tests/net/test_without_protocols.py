@@ -37,6 +37,15 @@ def test_a_published_port_goes_with_its_container(bare_host: BareHost, at: str) 
         assert bare_host.state()["firewall"] == before["firewall"]
 
 
+def test_the_picture_knows_its_own_ports(bare_host: BareHost) -> None:
+    publish = ("-p", "8080:80", "-p", "192.0.2.2:8081:80/udp")
+    bare_host.run("run", "-d", "--name", "web", *publish, "busybox", "sleep", "600")
+    said = bare_host.run("network", "inspect", "--picture", "bridge")
+    assert "missing" not in said and "not minirun's record" not in said
+    assert "tcp . 8080 → " in said and "192.0.2.2 . udp . 8081 → " in said
+    bare_host.run("rm", "--force", "web")
+
+
 def test_why_sees_a_rule_about_a_protocol(bare_host: BareHost) -> None:
     bare_host.run("run", "-d", "--name", "web", "-p", "8080:80", "busybox", "httpd", "-f")
     assert "nothing stops" in bare_host("network", "why", "web").stdout
