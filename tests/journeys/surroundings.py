@@ -156,7 +156,6 @@ SURROUNDINGS = (
     ),
     Surrounding(
         "python-3.14", "Debian sid, whose Python is 3.14, as root", suite="sid",
-        on_the_page=False,
     ),
 )  # fmt: skip
 
