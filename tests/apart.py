@@ -14,6 +14,7 @@ from pathlib import Path
 from minirun.core.kernel import mounts as calls
 from minirun.core.kernel import namespaces
 
+CLONE_FS = 0x200
 HOST = ("network", "uts", "ipc")
 """The namespaces that sysctls of a container belong to."""
 
@@ -33,6 +34,8 @@ def apart(*kinds: str) -> Iterator[None]:
             held = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             back.callback(os.close, held)
             back.callback(namespaces.setns, held, namespaces.FLAGS[kind])
+            if kind == "mount":  # setns(2): not while a thread begun meanwhile shares this root
+                back.callback(namespaces.unshare, CLONE_FS)
         namespaces.unshare(flags)
         if "mount" in kinds:
             calls.mount(None, "/", None, calls.MS_REC | calls.MS_PRIVATE)

@@ -1,7 +1,9 @@
 """What every test works with: the program itself, a state root of its own, and a leak check.
 
 The program is called as users call it, in a process of its own. Images come from the shared store
-(`make test` builds busybox and debian there); containers go below the test's own tmp_path.
+(`make test` builds busybox and debian there). Containers go where a user has them, in a cell of the
+test's own, or below its tmp_path: `--defaults`, in defaults.py. A test that must name a root has
+the mark `root`; one with a store of its own has minirun `at` it.
 
 A test lies where what it tests lies in minirun/: core/process/test_caps.py tests
 minirun/core/process/caps.py. engines/clients/ has the real podman, containerd, docker … besides.
@@ -18,7 +20,6 @@ tests/inspect would hide Python's own module.
 
 from __future__ import annotations
 
-import functools
 import gc
 import json
 import os
@@ -30,17 +31,16 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from layers import copy_layer, layer_of
-from minirun.core.keeping.places import HISTORY, NEW, ROOT
-from minirun.core.keeping.places import STORE as DEFAULT_STORE
+import defaults
+from layers import STORE, copy_layer, layer_of
+from minirun.core.keeping.places import ROOT
 from minirun.core.kernel import mountinfo
-from minirun.engines import roots
 from minirun.fast import launcher
 from minirun.image import store
+from program import Program
 from required import installed, skip
 from rootfs_tools import catalogue
 from show.browser import Browser
@@ -50,21 +50,36 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 # Tests share the host's network namespace: those of net/ have one of their own, and ask for more.
 os.environ["MINIRUN_NETWORK"] = "none"
 
-STORE = os.environ.get("MINIRUN_STORE", DEFAULT_STORE)
 VERSION_2_ALONE = (
     "unshare", "--mount", "--propagation", "private", "sh", "-ec",
     'umount -R /sys/fs/cgroup; mount -t cgroup2 cgroup2 /sys/fs/cgroup; exec "$@"', "sh",
 )  # fmt: skip
 """Words before a command: it sees cgroup version 2 alone, as where systemd has started. Where this
 machine keeps the controllers in version 1's trees there are none to limit with."""
-KEPT = (HISTORY, NEW, ".gpus")
-"""What stays in a state root."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if os.geteuid() != 0:
         pytest.exit("the tests make real containers: run them as root", returncode=2)
     _heed_signals()
+    is_controller = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    runs_defaults = config.option.defaults != "none" and not is_controller
+    config.stash[_cells] = defaults.DefaultCells() if runs_defaults else None
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if cells := config.stash.get(_cells, None):
+        cells.close()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--defaults", choices=defaults.CHOICES, default="half",
+        help="the files of tests whose minirun is told neither a root nor a store",
+    )  # fmt: skip
+
+
+_cells = pytest.StashKey[defaults.DefaultCells | None]()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -104,73 +119,6 @@ def _signals_stay() -> Iterator[None]:
     assert _signals() == before
 
 
-class Program:
-    """The installed command, with a state root of its own."""
-
-    def __init__(self, path: str, root: Path, *flags: str) -> None:
-        self.path = path
-        self.root = root
-        self.flags = flags
-
-    def argv(self, *args: str) -> list[str]:
-        return [self.path, "--root", str(self.root), "--store", STORE, *self.flags, *args]
-
-    def __call__(
-        self,
-        *args: str,
-        input: str | None = None,
-        env: dict[str, str] | None = None,
-        timeout: float = 60,
-        **options: object,
-    ) -> subprocess.CompletedProcess[str]:
-        """Run it to its end; stdout and stderr are text."""
-        return subprocess.run(
-            self.argv(*args), input=input, env=os.environ | (env or {}), timeout=timeout,
-            capture_output=True, text=True, check=False, errors="replace", **options,
-        )  # fmt: skip
-
-    def start(self, *args: str, **options: object) -> subprocess.Popen[str]:
-        """Start it and return at once."""
-        return subprocess.Popen(
-            self.argv(*args), text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
-        )  # fmt: skip
-
-    def spec(self, *command: str) -> Any:
-        """The config.json that `spec busybox` writes for a command, for a test to change.
-
-        Each worker asks once: nothing of it depends on the state root.
-        """
-        return json.loads(_spec_of_busybox(self.path, self.flags, command))
-
-    def events(self, container_id: str = "") -> list[dict[str, object]]:
-        """The events of a container, living or gone; of the newest one by default."""
-        living = sorted(self.root.glob(f"{container_id or '*'}/events.jsonl"))
-        gone = sorted(self.root.glob(f".history/*{container_id}.jsonl"))
-        text = (living or gone)[-1].read_text()
-        return [json.loads(line) for line in text.splitlines()]
-
-    def left(self) -> list[str]:
-        """What lies in the state root, except history, table of GPUs, and the empty NEW."""
-        found = [path.name for path in self.root.glob("*") if path.name not in KEPT]
-        return found + [str(path) for path in self.root.glob(f"{NEW}/*")]
-
-    def clean(self) -> None:
-        """Delete whatever a test left."""
-        for path in self.root.glob("[!.]*"):
-            self("delete", "--force", path.name)
-        if self.left():
-            self("gc")
-        Path(roots.entry_of(STORE, str(self.root))).unlink(missing_ok=True)
-
-
-@functools.cache
-def _spec_of_busybox(path: str, flags: tuple[str, ...], command: tuple[str, ...]) -> str:
-    done = Program(path, Path("/nosuch"), *flags)("spec", "busybox", *command)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="session")
 def command(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The fast launcher, as `make setup` installs it."""
@@ -179,20 +127,41 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.fixture(autouse=True)
+def by_default(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[bool]:
+    """True in a cell, for a test whose minirun is told no root: tests/defaults.py."""
+    cells = request.config.stash[_cells]
+    file = request.node.nodeid.partition("::")[0]
+    calls_it = not _PROGRAMS.isdisjoint(request.fixturenames)
+    is_chosen = defaults.chosen(request.config.option.defaults, file)
+    if not (cells and calls_it and is_chosen) or request.node.get_closest_marker("root"):
+        yield False
+    else:
+        folder = tmp_path_factory.mktemp("cell")
+        with cells.one(folder):
+            yield True
+        shutil.rmtree(folder)
+
+
+_PROGRAMS = {"minirun", "reachable", "minirun_both"}
+
+
 @pytest.fixture
-def minirun(command: str, tmp_path: Path) -> Iterator[Program]:
-    """The program, with containers below this test's tmp_path."""
-    program = Program(command, tmp_path / "containers")
+def minirun(command: str, tmp_path: Path, by_default: bool) -> Iterator[Program]:
+    """The program, with containers below this test's tmp_path, or where a user has them."""
+    program = Program(command, None if by_default else tmp_path / "containers")
     yield program
     program.clean()
 
 
 @pytest.fixture
-def reachable(command: str) -> Iterator[Program]:
+def reachable(command: str, by_default: bool) -> Iterator[Program]:
     """Its containers the root of a user namespace can reach, unlike those below tmp_path."""
     directory = Path(tempfile.mkdtemp(prefix="minirun-test."))
     directory.chmod(0o711)
-    program = Program(command, directory / "containers")
+    program = Program(command, None if by_default else directory / "containers")
     yield program
     program.clean()
     shutil.rmtree(directory)
@@ -210,13 +179,16 @@ def copied() -> Iterator[Path]:
 
 
 @pytest.fixture(params=["v1", "v2"])
-def minirun_both(request: pytest.FixtureRequest, command: str, tmp_path: Path) -> Iterator[Program]:
+def minirun_both(
+    request: pytest.FixtureRequest, command: str, tmp_path: Path, by_default: bool
+) -> Iterator[Program]:
     """The program on cgroup v1 and on cgroup2; skipped where one is not mounted."""
     kind = {"v1": "cgroup", "v2": "cgroup2"}[request.param]
     mounted = {line.split()[2] for line in Path("/proc/mounts").read_text().splitlines()}
     if kind not in mounted:
         skip(f"no {kind} file system is mounted on this machine")
-    program = Program(command, tmp_path / "containers", "--cgroup", request.param)
+    root = None if by_default else tmp_path / "containers"
+    program = Program(command, root, "--cgroup", request.param)
     yield program
     program.clean()
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from typing import Any
 
-from conftest import STORE, Program
+from conftest import Program
 from minirun import cli
 
 VALUES = (5, -1, True, 1.5, "x", "", None, [], {}, [5], ["x"], [[]], [{}], {"a": 5}, {"a": {}})
@@ -60,7 +60,7 @@ def call(program: Program, *words: str) -> tuple[int, str]:
         os.dup2(said.fileno(), 2)
         try:
             with redirect_stdout(null):
-                status = cli.main(["--root", str(program.root), "--store", STORE, *words])
+                status = cli.main(program.argv(*words)[1:])
         except BaseException:
             os.write(2, traceback.format_exc().encode())
             status = -1

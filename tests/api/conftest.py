@@ -1,11 +1,11 @@
-"""The Python API, with a state root of the test's own."""
+"""The Python API, called as the program is."""
 
 import pytest
 
-from conftest import STORE, Program
+from conftest import Program
 
 
 @pytest.fixture(autouse=True)
 def place(minirun: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINIRUN_ROOT", str(minirun.root))
-    monkeypatch.setenv("MINIRUN_STORE", STORE)
+    for name, value in minirun.environment().items():
+        monkeypatch.setenv(name, value)

@@ -26,7 +26,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 def completed(program: Program, line: str) -> set[str]:
     """What bash offers for the last word of a line; '' is a word that is about to begin."""
-    flags = f"--root {program.root}"
+    flags = " ".join(program.argv()[1:])
     path = f"{Path(program.path).parent}:{os.environ['PATH']}"
     env = os.environ | {"FLAGS": flags, "LINE": f"minirun {flags} {line}", "PATH": path}
     done = subprocess.run(["bash", "-c", ASK], env=env, capture_output=True, text=True, check=True)

@@ -71,7 +71,7 @@ def test_a_time_that_no_file_can_have(minirun: Program, tmp_path: Path) -> None:
         archive.addfile(entry)
     (tmp_path / "image.tar").write_bytes(data.getvalue())
     words = ("images", "import", "x", str(tmp_path / "image.tar"))
-    done = minirun("--store", str(tmp_path / "store"), *words)
+    done = minirun.at(tmp_path / "store")(*words)
     assert done.returncode == 125
     assert "'etc/strange': mtime: 1099511627776 seconds since 1970 is not a time" in done.stderr
     assert done.stderr.count("\n") == 1

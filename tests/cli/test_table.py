@@ -16,7 +16,7 @@ import pytest
 import minirun as package
 import rootfs_tools
 from cli.columns import Runtime
-from conftest import STORE, Program, wait_until
+from conftest import Program, wait_until
 from core.lifecycle.leftovers import Family, assert_nothing
 from minirun import __version__
 from minirun.cli import COMMANDS, GlobalFlags, entry_of
@@ -161,17 +161,17 @@ os._exit(code)
 the audit hook of an interpreter goes along with fork and clone."""
 
 
-def alone(root: Path) -> list[str]:
+def alone(program: Program) -> list[str]:
     """Return how the command line begins in an interpreter that finds minirun, and no workshop."""
     code = "import sys; sys.path[:0] = [sys.argv.pop(1)]; "
     code += "from minirun import cli; sys.exit(cli.main())"
     argv = [os.path.realpath(sys.executable), "-IS", "-c", code, str(SOURCE.parent)]
-    return [*argv, "--root", str(root), "--store", STORE]
+    return [*argv, *program.argv()[1:]]
 
 
-def test_without_the_workshop(tmp_path: Path) -> None:
+def test_without_the_workshop(minirun: Program) -> None:
     """A container of a local image needs nothing of it; a command for images says what to do."""
-    argv = alone(tmp_path)
+    argv = alone(minirun)
     done = subprocess.run([*argv, "images"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (125, "")
     assert done.stderr == (
@@ -191,7 +191,7 @@ def test_gc_without_the_workshop(minirun: Program) -> None:
     family = Family(record["supervisor"]["pid"])
     os.kill(record["supervisor"]["pid"], signal.SIGKILL)
     wait_until(lambda: len(family.alive()) == 1)
-    done = subprocess.run([*alone(minirun.root), "gc"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*alone(minirun), "gc"], capture_output=True, text=True, check=False)
     assert done.stdout == f"removed {name}: its supervisor died\n", done.stderr
     assert (done.returncode, done.stderr) == (
         0,
@@ -207,7 +207,7 @@ def imports(program: Program, tmp_path: Path, *args: str, cwd: Path | None = Non
     packages = str(Path(sys.prefix, "lib", f"python3.{sys.version_info.minor}", "site-packages"))
     argv = [os.path.realpath(sys.executable), "-IS", "-c", SPY]
     argv += [str(spied), str(SOURCE.parent), str(SOURCE.parent / "rootfs-tools"), packages]
-    argv += ["--root", str(program.root), "--store", STORE, *args]
+    argv += program.argv(*args)[1:]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, cwd=cwd)
     assert done.returncode == 0, done.stderr
     found = set(spied.read_text().split())

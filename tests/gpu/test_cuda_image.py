@@ -44,7 +44,7 @@ def cuda(
     """Run `ls` in nvidia/cuda:TAG with flags; the registry stands for docker.io."""
     real.no_settings(tmp_path, monkeypatch)
     real.as_docker_io(host, tmp_path)
-    program = Program(command, tmp_path / "containers", "--store", str(tmp_path / "store"))
+    program = Program(command, store=tmp_path / "store")
 
     def call(tag: str, *flags: str) -> tuple[int, str, str]:
         words = ("run", "-q", "--name", "c", "--gpu-driver", "simulated", *flags)

@@ -143,7 +143,7 @@ def test_a_volume_of_the_image_is_the_containers_own(minirun: Program, tmp_path:
     layer = images.make(tmp_path / "store", "x")
     path = layer.parents[1] / "image.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "volumes": ["/run", "/usr"]}))
-    done = minirun("--store", str(tmp_path / "store"), "run", "--rm", *GPU, "x", "/bin/ls",
+    done = minirun.at(tmp_path / "store")("run", "--rm", *GPU, "x", "/bin/ls",
                    "/run", "/usr/bin/nvidia-smi")  # fmt: skip
     assert "nvidia-persistenced" in done.stdout and "/usr/bin/nvidia-smi" in done.stdout, done
 

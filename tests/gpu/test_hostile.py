@@ -205,7 +205,7 @@ class Run:
     """`minirun run --gpus` of an image that a test has made hostile."""
 
     def __init__(self, program: Program, store: Path) -> None:
-        self.program = program
+        self.program = program.at(store)
         self.store = store
         self.layer = Path()
 
@@ -221,7 +221,7 @@ class Run:
     def __call__(self, mode: str, *command: str) -> subprocess.CompletedProcess[str]:
         """Run it; whatever comes of it, the image and the host are as they were."""
         before = fingerprint(self.layer), host_state()
-        flags = ("--store", str(self.store), "run", "--rm", "--gpu-driver", "simulated")
+        flags = ("run", "--rm", "--gpu-driver", "simulated")
         flags = (*flags, "--gpus", "all", "--gpu-mode", mode, "hostile")
         done = self.program(*flags, *(command or ("cat", "/proc/self/mountinfo")))
         assert (fingerprint(self.layer), host_state()) == before
@@ -320,7 +320,7 @@ def test_mount_points_lie_on_the_containers_own_layer(mode: str, hostile: Run) -
     layer = hostile.image()
     before = fingerprint(layer)
     program = hostile.program
-    flags = ("--store", str(hostile.store), "run", "-d", "--name", "c", "--gpus", "all")
+    flags = ("run", "-d", "--name", "c", "--gpus", "all")
     done = program(*flags, "--gpu-driver=simulated", "--gpu-mode", mode, "hostile", "sleep", "60")
     assert done.returncode == 0, done.stderr
     upper = program.root / "c/upper"

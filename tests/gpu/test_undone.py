@@ -129,16 +129,16 @@ def test_a_create_that_fails(place: str, minirun: Program, tmp_path: Path) -> No
     """A bundle's root filesystem outlives its container: what was put in has to go."""
     store = tmp_path / "store"
     layer = spoiled(images.make(store, "image"), place)
-    flags = ("--store", str(store), "spec", "--gpus", "all", "--gpu-driver=simulated", "image")
+    minirun.store = str(store)
+    flags = ("spec", "--gpus", "all", "--gpu-driver=simulated", "image")
     config = json.loads(minirun(*flags, "true").stdout)
     config["root"] = {"path": str(layer)}
     config["process"]["env"].append("NVIDIA_DRIVER_CAPABILITIES=all")
     (tmp_path / "config.json").write_text(json.dumps(config))
-    minirun("--store", str(store), "gpu", "list", "--gpu-driver=simulated")
+    minirun("gpu", "list", "--gpu-driver=simulated")
     before = fingerprint(layer), host(tmp_path)
     name = f"undone-{os.getpid()}"
-    flags = ("--store", str(store), "--gpu-driver=simulated")
-    done = minirun(*flags, "create", "--bundle", str(tmp_path), name)
+    done = minirun("--gpu-driver=simulated", "create", "--bundle", str(tmp_path), name)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert "nvidia-container-runtime-hook: " in done.stderr
     assert (fingerprint(layer), host(tmp_path)) == before
@@ -151,11 +151,12 @@ def test_a_run_that_fails(place: str, mode: str, minirun: Program, tmp_path: Pat
     """An image's container has a layer of its own, which goes with it."""
     store = tmp_path / "store"
     layer = spoiled(images.make(store, "image"), place)
-    minirun("--store", str(store), "gpu", "list", "--gpu-driver=simulated")
+    minirun.store = str(store)
+    minirun("gpu", "list", "--gpu-driver=simulated")
     before = fingerprint(layer), host(tmp_path)
     flags = ("--gpus", "all", "--gpu-driver=simulated", "--gpu-mode", mode)
     flags = (*flags, "-e", "NVIDIA_DRIVER_CAPABILITIES=all", "--name", f"undone-{os.getpid()}")
-    done = minirun("--store", str(store), "run", "--rm", *flags, "image", "true")
+    done = minirun("run", "--rm", *flags, "image", "true")
     assert (done.returncode, done.stderr.count("\n")) == (125, 1), done.stderr
     assert (fingerprint(layer), host(tmp_path)) == before
     assert not list(minirun.root.glob("[!.]*"))

@@ -17,7 +17,7 @@ from minirun.core.gates import open_gate
 
 @pytest.fixture
 def kernel(minirun: Program) -> Iterator[tuple[KernelManager, BlockingKernelClient]]:
-    env = os.environ | {"MINIRUN_ROOT": str(minirun.root), "MINIRUN_STORE": STORE}
+    env = os.environ | minirun.environment()
     with tempfile.TemporaryDirectory() as sockets:
         manager = KernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/kernel")
         manager.start_kernel(env=env, cwd=sockets)

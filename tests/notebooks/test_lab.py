@@ -21,6 +21,8 @@ from required import installed
 from show.readback import busy
 from show.log.test_order import agrees
 
+pytestmark = pytest.mark.root  # the server is one for all tests, and in no cell
+
 STEP = (
     "import minirun\n"
     "s = minirun.step('busybox', ['echo', 'the command'], name='held', gpus=[0, 1],"
@@ -198,7 +200,7 @@ time.sleep(60)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_the_kernel_is_killed_at_a_gate(minirun: Program, boundary: str) -> None:
     """A kernel is a Python process that has no time to clean up."""
-    env = os.environ | {"MINIRUN_ROOT": str(minirun.root), "MINIRUN_STORE": STORE}
+    env = os.environ | minirun.environment()
     number, edge = boundary.split(":")
     place = f"{'before' if edge == 'begin' else 'after'} stage {number}: "
     argv = [sys.executable, "-c", HOLD, boundary]

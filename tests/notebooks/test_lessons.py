@@ -174,7 +174,7 @@ def as_nobody() -> Iterator[Play]:
 
 
 def environment(minirun: Program, home: Path) -> dict[str, str]:
-    own = {"HOME": str(home), "MINIRUN_ROOT": str(minirun.root), "MINIRUN_STORE": STORE}
+    own = {"HOME": str(home), **minirun.environment()}
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "IPYTHON", "XDG"))}
     return kept | own
 
@@ -317,7 +317,7 @@ def shell(text):
 def kernel(minirun: Program, home: Path, code: str, **more: str) -> "subprocess.Popen[str]":
     """A process that does what a notebook's kernel does."""
     env = environment(minirun, home) | {"TMPDIR": str(home)}
-    del env["MINIRUN_ROOT"]
+    env.pop("MINIRUN_ROOT", None)
     return subprocess.Popen(
         [sys.executable, "-c", KERNEL + code], env=env | more, text=True, cwd=home,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.PIPE,

@@ -137,7 +137,8 @@ def test_a_run_whose_layers_are_copied(overlay: Path, reachable: Program) -> Non
     (layer / "etc/mine").write_text("old\n")
     os.chown(layer / "etc/mine", 12, 34)
     flags = ("--uidmap", "0:100000:65536", "--name", "c")
-    done = reachable("--store", str(overlay), "run", *flags, "app", "sh", "-c", SCRIPT)
+    program = Program(reachable.path, reachable.root, store=overlay)  # a root that is reachable
+    done = program("run", *flags, "app", "sh", "-c", SCRIPT)
     assert (done.returncode, done.stderr) == (0, "")
     ids, busybox, mine, content = done.stdout.splitlines()
     assert ids.split() == ["0", "100000", "65536"]

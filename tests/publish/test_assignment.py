@@ -19,6 +19,8 @@ from tutorials.publish import assignment
 with lazy:
     import nbformat
 
+pytestmark = pytest.mark.root  # nbgrader is one process for all tests, and in no cell
+
 if find_spec("nbgrader") is None:  # to import it takes seconds, in each worker
     pytest.skip("nbgrader is not installed", allow_module_level=True)
 LESSONS = ("03-overlayfs", "05-hooks")
@@ -70,7 +72,7 @@ def validator() -> "Iterator[subprocess.Popen[str]]":
 def failed_tests(validator: "subprocess.Popen[str]", minirun: Program) -> FailedTests:
     def failed(notebook: Path) -> list[str]:
         config = f"{notebook.parent}/.jupyter"
-        own = {"MINIRUN_ROOT": str(minirun.root), "JUPYTER_CONFIG_DIR": config}
+        own = {**minirun.environment(), "JUPYTER_CONFIG_DIR": config}
         assert validator.stdin and validator.stdout
         validator.stdin.write(f"{json.dumps([str(notebook), own])}\n")
         validator.stdin.flush()

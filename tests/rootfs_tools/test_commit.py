@@ -26,7 +26,7 @@ def archive(command: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def program(minirun: Program, archive: Path, tmp_path: Path) -> Iterator[Program]:
-    found = Program(minirun.path, minirun.root, "--store", str(tmp_path / "store"))
+    found = minirun.at(tmp_path / "store")
     assert found("load", "-i", str(archive)).returncode == 0
     yield found
     found.clean()
@@ -120,7 +120,7 @@ def test_without_a_name(program: Program) -> None:
 
 
 def test_a_user_namespace(reachable: Program, archive: Path) -> None:
-    found = Program(reachable.path, reachable.root, "--store", f"{reachable.root.parent}/store")
+    found = reachable.at(f"{reachable.root.parent}/store")
     ok(found, "load", "-i", str(archive))
     maps = ("--uidmap", "0:100000:65536", "--gidmap", "0:100000:65536")
     ok(found, "run", "--name", "one", *maps, *SHELL, "echo > /new; chown 3 /new")
@@ -170,7 +170,7 @@ def test_a_wrong_word_is_one_line(program: Program, words: tuple[str, ...], text
 
 def test_an_image_that_is_gone(program: Program) -> None:
     ok(program, "run", "--name", "one", "busybox", "true")
-    for path in Path(program.flags[1]).glob("images/busybox*"):
+    for path in Path(program.store).glob("images/busybox*"):
         path.rename(path.with_name("other"))
     done = program("commit", "one", "mine")
     assert done.returncode == 1 and "is gone, or another now" in done.stderr

@@ -27,7 +27,7 @@ def program(minirun: Program, tmp_path: Path) -> Iterator[Program]:
     store.mkdir()
     for name in ("images", "layers"):
         (store / name).symlink_to(f"{STORE}/{name}")
-    found = Program(minirun.path, minirun.root, "--store", str(store))
+    found = minirun.at(store)
     words = ("-v", "data:/vol", "-v", "data:/ro:ro", "--tmpfs", "/mem", "--user", "7:8", "busybox")
     done = found("run", "-d", "--name", "box", *words, *SLEEP)
     assert done.returncode == 0, done.stderr

@@ -27,7 +27,7 @@ def program(minirun: Program, tmp_path: Path) -> Program:
     tmp_path.chmod(0o711)
     for place in tmp_path.parents[:3]:
         place.chmod(0o755)
-    return Program(minirun.path, minirun.root, "--store", str(tmp_path / "store"))
+    return minirun.at(tmp_path / "store")
 
 
 def image(tmp_path: Path, **config: Any) -> None:

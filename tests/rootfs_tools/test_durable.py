@@ -49,7 +49,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 @pytest.fixture
 def program(command: str, disk: Disk, tmp_path: Path) -> Program:
-    return Program(command, tmp_path / "containers", "--store", str(disk.place / "store"))
+    return Program(command, store=disk.place / "store")
 
 
 def test_what_was_loaded_is_there(program: Program, disk: Disk, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_killed_at_each_call_that_names_something(command: str, tmp_path: Path) 
     layout = LayoutFolder(tmp_path / "layout", FILES)
     killed = 0
     for number in range(1, 40):
-        program = Program(command, tmp_path / "containers", "--store", str(tmp_path / str(number)))
+        program = Program(command, store=tmp_path / str(number))
         fault = f"inject=syncfs,fsync,rename,renameat2:signal=KILL:when={number}"
         argv = program.argv("load", "-i", str(layout.path), "app")
         done = subprocess.run(

@@ -30,7 +30,7 @@ def own(
     """The program with a store of its own; the registry stands for docker.io."""
     real.no_settings(tmp_path, monkeypatch)
     real.as_docker_io(host, tmp_path)
-    program = Program(command, tmp_path / "containers", "--store", str(tmp_path / "store"))
+    program = Program(command, store=tmp_path / "store")
     yield program
     program.clean()
 

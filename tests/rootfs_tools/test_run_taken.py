@@ -34,24 +34,22 @@ def program(minirun: Program, tmp_path: Path) -> Program:
     for place in tmp_path.parents[:3]:
         place.chmod(0o755)
     take(str(tmp_path / "store"), "many", FolderSource(folder))
-    return minirun
+    return minirun.at(tmp_path / "store")
 
 
 SCRIPT = "echo $FROM; ls | wc -l; cat 128; echo; stat -c %u:%a /who /; pwd; test -e 7 || echo gone"
 
 
 @pytest.mark.parametrize("flags", [(), ("--uidmap", "0:100000:65536")])
-def test_131_layers(program: Program, tmp_path: Path, flags: tuple[str, ...]) -> None:
-    store = str(tmp_path / "store")
-    done = program("--store", store, "run", "--rm", *flags, "many", "sh", "-c", SCRIPT)
+def test_131_layers(program: Program, flags: tuple[str, ...]) -> None:
+    done = program("run", "--rm", *flags, "many", "sh", "-c", SCRIPT)
     assert done.stderr == ""
     assert done.stdout.split() == ["image", "128", "128", "5:600", "7:711", "/d", "gone"]
 
 
-def test_inspect_names_the_image(program: Program, tmp_path: Path) -> None:
-    store = str(tmp_path / "store")
-    program("--store", store, "run", "-d", "--name", "c", "many", "sleep", "60")
+def test_inspect_names_the_image(program: Program) -> None:
+    program("run", "-d", "--name", "c", "many", "sleep", "60")
     text = program("inspect", "c").stdout
     assert "many" in text
-    done = program("--store", store, "run", "--name", "e", "many", "true")
+    done = program("run", "--name", "e", "many", "true")
     assert done.returncode == 0, done.stderr

@@ -198,11 +198,14 @@ def health(minirun: Program, name: str) -> dict[str, Any]:
 
 
 def watchers(minirun: Program) -> list[int]:
-    """The processes that check this test's containers: others' have another root."""
-    own, found = str(minirun.root).encode(), []
+    """The processes that check this test's containers: others' have another root, or cell."""
+    own, found = "\0".join(minirun.argv()[1:3]).encode(), []
+    cell = os.readlink("/proc/thread-self/ns/mnt")
     for pid, name, _ in processes():
         try:
-            if name == "minirun:health" and own in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if name != "minirun:health" or os.readlink(f"/proc/{pid}/ns/mnt") != cell:
+                continue
+            if own in Path(f"/proc/{pid}/cmdline").read_bytes():
                 found.append(pid)
         except OSError:
             continue  # it has just ended

@@ -47,9 +47,9 @@ def test_doctor(minirun: Program, number: int) -> None:
 def test_what_watches_a_run(minirun: Program, how: tuple[str, ...], number: int) -> None:
     """The signal is the run's, and the run hands it on to its command, without a terminal too."""
     name = f"watched-{os.getpid()}-{number}"
-    words = ("--root", str(minirun.root), "run", "--rm", "--name", name, "busybox", "sh", "-c")
-    own = (minirun.path,) if how == ("observe",) else ()
-    process = minirun.start(*how, "--", *own, *words, PATIENT, start_new_session=True)
+    run = minirun.argv("run", "--rm", "--name", name, "busybox", "sh", "-c", PATIENT)
+    words = run if how == ("observe",) else run[1:]
+    process = minirun.start(*how, "--", *words, start_new_session=True)
     out = minirun.root / name / "events.jsonl"
     wait_until(lambda: out.exists() and '"execve"' in out.read_text(), 30)
     time.sleep(0.5)

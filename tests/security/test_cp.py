@@ -275,8 +275,8 @@ def scene(minirun: Program, tmp_path: Path) -> Iterator[Scene]:
     store = tmp_path / "store"
     store.mkdir()
     for name in ("images", "layers"):
-        (store / name).symlink_to(f"{minirun.argv()[4]}/{name}")
-    program = Program(minirun.path, minirun.root, "--store", str(store))
+        (store / name).symlink_to(f"{minirun.store}/{name}")
+    program = minirun.at(store)
     (tmp_path / "work").mkdir()
     found = Scene(program, tmp_path / "work")
     yield found

@@ -200,7 +200,7 @@ def test_cve_2024_5154_every_file_of_etc_is_a_link(evil: Evil) -> None:
 
 def import_image(minirun: Program, layer: Path, store: Path) -> Program:
     """A program with a store of its own, that holds the image `layer` as evil:latest."""
-    program = Program(minirun.path, minirun.root, "--store", str(store))
+    program = minirun.at(store)
     archive = layer.parent / "evil.tar"
     subprocess.run(["tar", "-C", str(layer), "-cf", str(archive), "."], check=True)
     done = program("images", "import", "evil", str(archive))

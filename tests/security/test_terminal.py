@@ -127,7 +127,7 @@ def test_an_image(minirun: Program, tmp_path: Path, words: tuple[str, ...]) -> N
         "env": [f"X={ALL}"], "workdir": f"/{ALL}", "user": ALL, "layers": ["layers/0"],
     }  # fmt: skip
     (directory / "image.json").write_text(json.dumps(details))
-    argv = [minirun.path, "--root", str(minirun.root), "--store", str(store)]
+    argv = minirun.at(store).argv()
     for each in (words, ("run", "evil"), ("run", "-u", "0", "-w", "/", "evil"), ("ps", "-a")):
         done = subprocess.run([*argv, *each], capture_output=True, check=False)
         assert_harmless((done.stdout + done.stderr).decode())

@@ -21,9 +21,7 @@ def unreachable(tmp_path: Path) -> dict[str, str]:
 
 
 def begin(minirun: Program, store: Path, env: dict[str, str], *flags: str) -> Screen:
-    argv = minirun.argv("run", "--rm", *flags, "debian", "true")
-    at = argv.index("--store") + 1
-    return Screen([*argv[:at], str(store), *argv[at + 1 :]], env)
+    return Screen(minirun.at(store).argv("run", "--rm", *flags, "debian", "true"), env)
 
 
 def interrupted(screen: Screen) -> str:

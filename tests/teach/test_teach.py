@@ -118,7 +118,7 @@ def test_start_shows_what_init_does(minirun: Program, layer: Path) -> None:
     with minirun.start("create", "-b", str(layer.parent), name) as creating:
         assert creating.wait(20) == 0
         pid = json.loads(minirun("state", name).stdout)["pid"]
-        words = ("--root", str(minirun.root), "start", name)
+        words = minirun.argv("start", name)[1:]
         report = layer.parent / "report"
         with report.open("wb") as out:
             argv = minirun.argv(*ORACLE, "--json", "--verbose", "--", *words)

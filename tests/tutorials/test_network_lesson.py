@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import minirun as package
-from conftest import STORE, Program
+from conftest import Program
 from required import machine_has
 from tutorials.publish.runner import blocks
 
@@ -42,7 +42,7 @@ def test_no_link_address_route_rule_or_setting_of_the_host_changes(
     machine_has(text)
     (tmp_path / "lesson").write_text("".join(block.commands for block in blocks(text)))
     env = os.environ | {
-        "MINIRUN_ROOT": str(reachable.root), "MINIRUN_STORE": STORE, "LC_ALL": "C.UTF-8",
+        **reachable.environment(), "LC_ALL": "C.UTF-8",
         "notes": str(tmp_path),
     }  # fmt: skip
     argv = ["unshare", "--net", "bash", "-c", WATCHED]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import minirun as package
-from conftest import STORE, Program
+from conftest import Program
 from required import machine_has
 from tutorials.publish.quotes import quotes
 from tutorials.publish.runner import Block, blocks, matches, run
@@ -59,7 +59,7 @@ def test_every_command_does_what_the_text_says(
         del todo[1:]
     machine_has(path.read_text())
     env = os.environ | {
-        "MINIRUN_ROOT": str(reachable.root), "MINIRUN_STORE": STORE, "TMPDIR": str(tmp_path),
+        **reachable.environment(), "TMPDIR": str(tmp_path),
         "LC_ALL": "C.UTF-8", "HOME": str(tmp_path),
     }  # fmt: skip
     notes = tmp_path / "notes"
@@ -96,7 +96,7 @@ def test_two_lessons_at_once_leave_a_container_of_the_user_alone(
         f"cd {ROOT}\n{lesson[0].commands}{make}minirun delete --force web\n" + "\n".join(end),
         "MINIRUN_ROOT=$other/.containers minirun delete --force web\nrm -r -- $other\n",
     ]
-    env = os.environ | {"MINIRUN_ROOT": str(reachable.root), "MINIRUN_STORE": STORE}
+    env = os.environ | reachable.environment()
     assert reachable("run", "-d", "--name", "web", "busybox", "sleep", "1000").returncode == 0
     (tmp_path / "notes").mkdir()
     own = {"TMPDIR": str(tmp_path), "HOME": str(tmp_path)}

@@ -22,16 +22,10 @@ def good(program: Program, *words: str, input: str = "") -> str:
     return done.stdout
 
 
-class Alone(Program):
-    """The program with a store of its own: a prune of the tests' store would meet others' work."""
-
-    def argv(self, *args: str) -> list[str]:
-        return [self.path, "--store", str(self.root.parent), *self.flags, *args]
-
-
 @pytest.fixture
-def alone(command: str, tmp_path: Path) -> Iterator[Alone]:
-    program = Alone(command, tmp_path / "store/containers")
+def alone(command: str, tmp_path: Path) -> Iterator[Program]:
+    """A store of its own: a prune of the tests' store would meet others' work."""
+    program = Program(command, store=tmp_path / "store")
     archive = tmp_path / "busybox.tar"
     save = [command, "--store", STORE, "save", "-o", str(archive), "busybox"]
     subprocess.run(save, check=True, capture_output=True)
@@ -71,14 +65,14 @@ def test_each_verb_has_the_help_of_its_command(minirun: Program, group: str, ver
     assert done.stdout.startswith(f"Usage: minirun {named} [flags]")
 
 
-def test_image_import_has_the_arguments_of_import(alone: Alone, tmp_path: Path) -> None:
+def test_image_import_has_the_arguments_of_import(alone: Program, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     subprocess.run(["tar", "-cf", "tree.tar", "file"], cwd=tmp_path, check=True)
     assert "mine:latest" in good(alone, "image", "import", str(tmp_path / "tree.tar"), "mine")
 
 
 @pytest.mark.parametrize("everything", [True, False])
-def test_system_prune_of_images(alone: Alone, everything: bool) -> None:
+def test_system_prune_of_images(alone: Program, everything: bool) -> None:
     """With -a images go that no container was made of; the layers of others stay."""
     good(alone, "tag", "busybox", "other")
     alone("run", "-d", "--name", "lives", "busybox", "sleep", "300")
@@ -92,7 +86,7 @@ def test_system_prune_of_images(alone: Alone, everything: bool) -> None:
     assert "- all images that no container was made of\n" in asked
     good(alone, "system", "prune", "-af")
     assert good(alone, "images", "-q") == ""
-    assert not [path for path in (alone.root.parent / "layers").iterdir() if path.name[0] != "."]
+    assert not [path for path in Path(alone.store, "layers").iterdir() if path.name[0] != "."]
 
 
 def test_the_group_is_the_command(minirun: Program) -> None:
@@ -112,7 +106,7 @@ def test_the_group_is_the_command(minirun: Program) -> None:
     assert good(minirun, "container", "rm", "c") == "c\n"
 
 
-def test_container_prune_removes_what_has_ended(alone: Alone, tmp_path: Path) -> None:
+def test_container_prune_removes_what_has_ended(alone: Program, tmp_path: Path) -> None:
     alone("run", "-d", "--name", "lives", "busybox", "sleep", "300")
     alone("run", "--name", "gone", "busybox", "sh", "-c", "head -c 5000 /dev/zero > /f")
     alone("run", "-d", "--name", "paused", "busybox", "sleep", "300")
@@ -133,7 +127,7 @@ def test_container_prune_removes_what_has_ended(alone: Alone, tmp_path: Path) ->
     assert good(alone, "container", "prune", "-f") == "Total reclaimed space: 0B\n"
 
 
-def test_container_prune_filters(alone: Alone) -> None:
+def test_container_prune_filters(alone: Program) -> None:
     alone("run", "--name", "a", "busybox", "true")
     alone("run", "--name", "b", "busybox", "true")
     path = alone.root / "a/state.json"
@@ -146,7 +140,7 @@ def test_container_prune_filters(alone: Alone) -> None:
     assert names(alone) == {"b"}
 
 
-def test_a_container_of_a_bundle_or_an_engine_stays(alone: Alone, tmp_path: Path) -> None:
+def test_a_container_of_a_bundle_or_an_engine_stays(alone: Program, tmp_path: Path) -> None:
     """Its engine asks for it, and removes it."""
     runtime = Runtime(alone.argv(), tmp_path, f"c-{os.getpid()}")
     runtime.config()
@@ -155,12 +149,12 @@ def test_a_container_of_a_bundle_or_an_engine_stays(alone: Alone, tmp_path: Path
     assert names(alone) == {runtime.name}
 
 
-def test_system_prune(alone: Alone) -> None:
+def test_system_prune(alone: Program) -> None:
     alone("run", "--name", "gone", "busybox", "true")
     alone("run", "-d", "--name", "lives", "busybox", "sleep", "300")
     good(alone, "tag", "busybox", "other")
     good(alone, "network", "create", "unused")
-    store = alone.root.parent
+    store = Path(alone.store)
     (layer,) = [path for path in (store / "layers").iterdir() if path.name[0] != "."]
     unneeded = store / "layers" / ("0" * 64) / "fs"
     unneeded.mkdir(parents=True)

@@ -24,7 +24,7 @@ def program(minirun: Program, tmp_path: Path) -> Iterator[Program]:
     store.mkdir()
     for name in ("images", "layers"):
         (store / name).symlink_to(f"{STORE}/{name}")
-    found = Program(minirun.path, minirun.root, "--store", str(store))
+    found = minirun.at(store)
     yield found
     found.clean()
 
@@ -36,7 +36,7 @@ def ok(program: Program, *words: str, **options: str) -> str:
 
 
 def folder(program: Program, name: str) -> Path:
-    return Path(program.flags[1], "volumes", name, "_data")
+    return Path(program.store, "volumes", name, "_data")
 
 
 def volumes(program: Program) -> list[str]:
@@ -148,7 +148,7 @@ def test_a_user_namespace_has_volumes_too(reachable: Program, tmp_path: Path) ->
     store.mkdir()
     for name in ("images", "layers"):
         (store / name).symlink_to(f"{STORE}/{name}")
-    found = Program(reachable.path, reachable.root, "--store", str(store))
+    found = reachable.at(store)
     words = ("run", "--rm", "--uidmap", "0:100000:65536", "--gidmap", "0:100000:65536")
     look = "stat -c '%u %n' /etc /etc/passwd; echo a > /etc/new && cat /etc/new"
     shown = ok(found, *words, "-v", "data:/etc", *SHELL, look)

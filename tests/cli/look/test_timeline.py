@@ -114,15 +114,15 @@ def test_standard_input_and_output(minirun: Program, tmp_path: Path) -> None:
 
 def test_an_image_has_the_name_by_which_it_was_run(minirun: Program, tmp_path: Path) -> None:
     """Not that of a tag which was added later: of the same layers every name is as good."""
-    saved, own = str(tmp_path / "saved.tar"), ("--store", str(tmp_path / "store"))
+    saved, own = str(tmp_path / "saved.tar"), minirun.at(tmp_path / "store")
     assert minirun("save", "-o", saved, "busybox").returncode == 0
-    assert minirun(*own, "load", "-i", saved).returncode == 0
-    assert minirun(*own, "run", "--rm", "busybox", "true").returncode == 0
+    assert own("load", "-i", saved).returncode == 0
+    assert own("run", "--rm", "busybox", "true").returncode == 0
     for tag in ("aaa", "busybox:1"):
-        assert minirun(*own, "tag", "busybox", tag).returncode == 0
-    assert minirun(*own, "run", "--rm", "aaa", "true").returncode == 0
-    assert minirun(*own, "run", "--rm", "busybox:1", "true").returncode == 0
-    _, *rows = minirun(*own, "timeline").stdout.splitlines()
+        assert own("tag", "busybox", tag).returncode == 0
+    assert own("run", "--rm", "aaa", "true").returncode == 0
+    assert own("run", "--rm", "busybox:1", "true").returncode == 0
+    _, *rows = own("timeline").stdout.splitlines()
     assert [row.split()[-2] for row in rows] == ["busybox:1", "aaa", "busybox"]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.columns import Runtime
-from conftest import wait_until
+from conftest import Program, wait_until
 
 INSIDE = "/run/notify/notify.sock"
 
@@ -128,15 +128,16 @@ def test_run_has_one_thread_when_it_makes_a_process(
     assert threads.read_text().split() == [str(run.pid)]
 
 
-def test_start_after_one_that_was_killed(runtime: Runtime, systemd: socket.socket) -> None:
+def test_start_after_one_that_was_killed(
+    runtime: Runtime, systemd: socket.socket, minirun: Program
+) -> None:
     """It had made the socket, and had not let the command run yet."""
     if runtime.argv[0] == "runc":
         pytest.skip("runc has its files elsewhere")
     runtime.config(args=["true"])
     assert runtime("create", "-b", ".", "ID", env=_environment(systemd)).returncode == 0
-    root = Path(runtime.argv[runtime.argv.index("--root") + 1])
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
-        folder = os.open(root / runtime.name / "notify", os.O_PATH)
+        folder = os.open(minirun.root / runtime.name / "notify", os.O_PATH)
         left.bind(f"/proc/self/fd/{folder}/notify.sock")  # a path has at most 108 bytes: unix(7)
         os.close(folder)
     done = runtime("start", "ID", env=_environment(systemd))

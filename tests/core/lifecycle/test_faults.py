@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import KEPT, Program, cgroup, wait_until
+from conftest import Program, cgroup, wait_until
 from core.lifecycle.leftovers import assert_nothing, call
 from minirun.core.kernel import mounts
+from program import KEPT
 
 Preparation = Callable[[], None]
 NAME = f"fault-{os.getpid()}"

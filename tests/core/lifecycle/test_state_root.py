@@ -14,7 +14,7 @@ from minirun.core.kernel import mountinfo
 @pytest.fixture(params=["state root", "state\troot", "state\nroot", "state\\040root"])
 def awkward(request: pytest.FixtureRequest, minirun: Program, tmp_path: Path) -> Program:
     """`minirun`, with its containers below such a place."""
-    minirun.root = tmp_path / request.param / "containers"
+    minirun.named = tmp_path / request.param / "containers"
     return minirun
 
 

@@ -102,17 +102,18 @@ def test_no_list_shows_it(minirun: Program, stranger: Path) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), words
 
 
-def test_a_link_is_not_followed(minirun: Program, tmp_path: Path) -> None:
+def test_a_link_is_not_followed(minirun: Program) -> None:
     """The directory of a container has been replaced by a link."""
-    _plain(tmp_path / "host")
+    host = minirun.root.parent / "host"
+    _plain(host)
     minirun("run", "--name", "c1", "busybox", "true")
-    (minirun.root / "c1").rename(tmp_path / "host/c1")
-    (minirun.root / "c1").symlink_to(tmp_path / "host/c1")
-    before = tree(tmp_path / "host")
+    (minirun.root / "c1").rename(host / "c1")
+    (minirun.root / "c1").symlink_to(host / "c1")
+    before = tree(host)
     assert minirun("gc").returncode == 0
     done = minirun("delete", "--force", "c1")
     assert (done.returncode, "it is a link" in done.stderr) == (1, True)
-    assert tree(tmp_path / "host") == before
+    assert tree(host) == before
 
 
 def test_a_record_of_another_directory_ends_nothing(minirun: Program) -> None:
@@ -243,8 +244,7 @@ def test_what_is_mounted_in_an_image_is_not_removed(minirun: Program, tmp_path: 
 
 
 def _with_store(minirun: Program, store: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    argv = [minirun.path, "--root", str(minirun.root), "--store", str(store), *words]
-    return subprocess.run(argv, capture_output=True, text=True, check=False)
+    return minirun.at(store)(*words)
 
 
 def test_other_temporary_folders(minirun: Program, tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ class Ways:
     def python_api(self) -> Log:
         code = "import minirun; minirun.run(*sys.argv[1:], gpus='0,1', "
         code = f"import sys; {code}gpu_driver='simulated', name={NAME!r})"
-        env = {"MINIRUN_ROOT": str(self.minirun.root), "MINIRUN_STORE": STORE}
+        env = self.minirun.environment()
         argv = [sys.executable, "-c", code, *COMMAND]
         subprocess.run(argv, env=os.environ | env, check=True, capture_output=True)
         return self._log()

@@ -221,7 +221,7 @@ def test_a_namespace_by_path(bundle: Bundle, kind: str) -> None:
 def test_a_user_namespace(bundle: Bundle) -> None:
     with tempfile.TemporaryDirectory(prefix="minirun-test.") as place:
         os.chmod(place, 0o711)  # tmp_path is no place that it could reach
-        bundle.minirun.root = Path(place, "containers")
+        bundle.minirun.named = Path(place, "containers")
         flags = ("--uidmap", "0:100000:65536", "--name", "c")
         bundle.minirun("run", "-d", *flags, "busybox", "sleep", "100")
         refused(bundle.checkpoint(), "in a user namespace cannot be checkpointed")

@@ -56,7 +56,7 @@ def test_the_users_cdi_name_belongs_elsewhere() -> None:
 def asking(minirun: Program, tmp_path: Path) -> Program:
     """The program, with a store in which the image `cuda` asks for all GPUs."""
     images.make(tmp_path / "store", "cuda", ALL)
-    minirun.flags = (*minirun.flags, "--store", str(tmp_path / "store"))
+    minirun.store = str(tmp_path / "store")
     return minirun
 
 

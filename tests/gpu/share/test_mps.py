@@ -46,7 +46,7 @@ def daemon(minirun: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     The state root is a short one: the daemon's sockets lie below it (unix(7): 107 characters).
     """
-    minirun.root = Path(tempfile.mkdtemp(prefix="minirun-"))
+    minirun.named = Path(tempfile.mkdtemp(prefix="minirun-"))
     path = tmp_path / "bin/nvidia-cuda-mps-control"
     path.parent.mkdir()
     path.write_text(STAND_IN)

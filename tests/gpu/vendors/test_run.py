@@ -239,7 +239,7 @@ def test_the_users_word_counts_and_the_images_does_not(
         found = run(minirun, *flags, *place, "busybox", "sh", "-c", script)
         assert found == ["card4", "renderD131"]
     images.make(tmp_path / "store", "greedy", ("AMD_VISIBLE_DEVICES=all",))
-    program = Program(minirun.path, minirun.root, "--store", str(tmp_path / "store"))
+    program = minirun.at(tmp_path / "store")
     assert run(program, *place, "greedy", "sh", "-c", script) == ["none"]
 
 

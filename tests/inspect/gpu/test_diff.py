@@ -49,7 +49,7 @@ def test_the_facts_sheets_table(minirun: Program, tmp_path: Path) -> None:
     env = ("NVIDIA_VISIBLE_DEVICES=0,1", "NVIDIA_DRIVER_CAPABILITIES=utility",
            "NVIDIA_REQUIRE_CUDA=cuda>=11.0")  # fmt: skip
     images.make(tmp_path / "store", "cuda", env)
-    minirun.flags = (*minirun.flags, "--store", str(tmp_path / "store"))
+    minirun.store = str(tmp_path / "store")
     found = document(minirun, "cuda")
     rows = {row["aspect"]: (row["legacy"], row["cdi"]) for row in found["differences"]}
     assert found["simulated"] is True

@@ -248,7 +248,7 @@ def test_who_asked(
     minirun: Program, tmp_path: Path, flags: tuple[str, ...], by: str, what: str, counts: bool
 ) -> None:
     images.make(tmp_path / "store", "cuda", ("NVIDIA_VISIBLE_DEVICES=all",))
-    minirun.flags = (*minirun.flags, "--store", str(tmp_path / "store"))
+    minirun.store = str(tmp_path / "store")
     start(minirun, "--gpu-driver", "simulated", *flags, image="cuda")
     (row,) = document(minirun)["asked"]
     assert (row["by"], row["counts"]) == (by, counts)
@@ -263,7 +263,7 @@ def test_a_library_of_the_image_that_hides_the_drivers(
     layer = images.make(tmp_path / "store", "old")
     (layer / "usr/lib64").mkdir()
     (layer / "usr/lib64" / name).write_text("of another driver")
-    minirun.flags = (*minirun.flags, "--store", str(tmp_path / "store"))
+    minirun.store = str(tmp_path / "store")
     done = minirun("run", "-d", "--name", "g", *GPUS, "old", "sleep", "60")
     assert done.returncode == 0, done.stderr
     text = f"minirun: warning: the image has its own /usr/lib64/{name}, which hides the driver's ("
@@ -282,7 +282,7 @@ def test_an_image_of_musl(minirun: Program, tmp_path: Path, loader: str, mode: s
     path = layer / loader.format(os.uname().machine)
     path.parent.mkdir(exist_ok=True, parents=True)
     path.write_text("a loader")
-    minirun.flags = (*minirun.flags, "--store", str(tmp_path / "store"))
+    minirun.store = str(tmp_path / "store")
     words = (*GPUS, f"--gpu-mode={mode}")
     done = minirun("run", "-d", "--name", "g", *words, "alpine", "sleep", "60")
     assert done.returncode == 0, done.stderr

@@ -32,7 +32,7 @@ def base_store(command: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("base")
     with collected(STORE, ["busybox"]) as (image,):
         take(str(folder / "store"), "busybox", SavedSource(image, "busybox"))
-    program = Program(command, folder / "containers", "--store", str(folder / "store"))
+    program = Program(command, store=folder / "store")
     (folder / "context").mkdir()
     build(program, folder / "context", BASE, "-t", "base")
     return folder / "store"
@@ -43,7 +43,7 @@ def builder(command: str, base_store: Path, tmp_path: Path) -> Iterator[Program]
     """The program, with a copy of that store."""
     store = tmp_path / "store"
     subprocess.run(["cp", "-a", str(base_store), str(store)], check=True)
-    program = Program(command, tmp_path / "containers", "--store", str(store))
+    program = Program(command, store=store)
     yield program
     program.clean()
     shutil.rmtree(store)

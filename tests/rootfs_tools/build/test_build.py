@@ -217,7 +217,7 @@ def test_errors_name_the_line(builder: Program, context: Path, text: str, words:
 
 
 def builder_store(program: Program) -> Path:
-    return program.root.parent / "store"
+    return Path(program.store)
 
 
 EXCLUDE = """FROM base AS other

@@ -26,7 +26,7 @@ TEXT = "FROM base\nRUN cp -a /bin /bin2\nCOPY files /files\nRUN rm -r /files && 
 def left(program: Program) -> list[str]:
     """Return what a build has left: in the state root, of cgroups, and of drafts in the store."""
     mark = own_cgroup(str(program.root), "*", systemd=False)
-    store = program.root.parent / "store"
+    store = Path(program.store)
     # glob, unlike pathlib, passes over a cgroup of another test that goes meanwhile
     found = [*glob(f"/sys/fs/cgroup/*{mark}"), *glob(f"/sys/fs/cgroup{mark}")]
     found += [str(path) for place in ("", "*/", "*/*/") for path in store.glob(f"{place}.draft-*")]

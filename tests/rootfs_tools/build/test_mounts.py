@@ -77,7 +77,7 @@ def filled(context: Path) -> Path:
 
 def left(program: Program) -> list[str]:
     """Return what a build has left of its own."""
-    store = program.root.parent / "store"
+    store = Path(program.store)
     drafts = [path.name for path in (store / BUILDS).glob(".draft-*")]
     return [*program.left(), *drafts, *everywhere(Path(MEMORY))]
 
@@ -311,7 +311,7 @@ def test_ssh_reaches_the_agents_that_are_named(
     """ssh-agent refuses other users: behind the build's own socket it is its owner that asks."""
     path, got = agent
     with collected(STORE, ["debian"]) as (image,):
-        take(str(builder.root.parent / "store"), "debian", SavedSource(image, "debian"))
+        take(builder.store, "debian", SavedSource(image, "debian"))
     (filled / "Dockerfile").write_text(SSH)
     with short_folder() as folder:
         real = [installed("ssh-agent"), "-D", "-a", str(folder / "a")]

@@ -32,7 +32,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def own(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
     """The program with a store of its own, and no settings but the test's."""
     real.no_settings(tmp_path, monkeypatch)
-    program = Program(command, tmp_path / "containers", "--store", str(tmp_path / "store"))
+    program = Program(command, store=tmp_path / "store")
     yield program
     program.clean()
 

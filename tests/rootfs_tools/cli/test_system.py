@@ -31,7 +31,7 @@ def program(minirun: Program, tmp_path: Path) -> Program:
         own = tar(member(name, content=name.encode() * 9000))
         folder = LayoutFolder(tmp_path / name, first, own, Env=["PATH=/bin"], Cmd=["true"])
         take(str(tmp_path / "store"), name, FolderSource(folder))
-    return Program(minirun.path, minirun.root, "--store", str(tmp_path / "store"))
+    return minirun.at(tmp_path / "store")
 
 
 def table(program: Program) -> dict[str, dict[str, int]]:
@@ -45,7 +45,7 @@ def test_a_container_keeps_its_layers_until_it_is_deleted(program: Program, tmp_
     assert program("run", "-d", "--name", "c", "app", "sleep", "60").returncode == 0
     (tmp_path / "store/images/app/image.json").unlink()
     (tmp_path / "store/images/app").rmdir()
-    elsewhere = Program(program.path, tmp_path / "elsewhere", *program.flags)
+    elsewhere = Program(program.path, tmp_path / "elsewhere", store=program.store)
     for _ in ("running", "ended"):
         done = elsewhere("image", "gc")  # with another --root it is the same store
         assert (done.returncode, done.stderr) == (0, "")
@@ -62,7 +62,7 @@ def test_a_container_keeps_its_layers_until_it_is_deleted(program: Program, tmp_
 def test_nothing_goes_as_long_as_a_record_cannot_be_read(program: Program, tmp_path: Path) -> None:
     program("run", "--name", "c", "app", "true")
     program("rmi", "other")
-    state = tmp_path / f"{program.root.name}/c/state.json"
+    state = program.root / "c/state.json"
     text = state.read_text()
     for broken in (text[:40], None):
         state.unlink() if broken is None else state.write_text(broken)

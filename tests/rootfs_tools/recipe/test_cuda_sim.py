@@ -29,7 +29,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_its_program_in_a_container(minirun: Program, store: str) -> None:
-    words = ("--store", store, "run", "--rm", "--quiet")
+    minirun.store, words = store, ("run", "--rm", "--quiet")
     done = minirun(*words, *SIMULATED, "cuda-sim")
     assert done.stdout.splitlines() == [
         "/dev/nvidia0: No such device or address",

@@ -63,7 +63,7 @@ def test_by_its_own_name_and_as_a_command(named: str, minirun: Program, store: s
     env = os.environ | {"MINIRUN_STORE": store}
     words = ["--gpu-driver=simulated", "list", "--binaries"]
     linked = subprocess.run([named, *words], env=env, capture_output=True, text=True, check=True)
-    command = minirun("--store", store, "nvidia-container-cli", *words)
+    command = minirun.at(store)("nvidia-container-cli", *words)
     assert linked.stdout == command.stdout and "/usr/bin/nvidia-smi\n" in linked.stdout
     assert "SIMULATED" in linked.stderr
 

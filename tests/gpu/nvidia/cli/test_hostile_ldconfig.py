@@ -199,7 +199,7 @@ def test_a_run_of_an_image_with_a_node_as_configuration(mode: str, hostile: Run)
     layer = hostile.image()
     (layer / "etc/ld.so.conf").unlink()
     os.mknod(layer / "etc/ld.so.conf", 0o020666, ZERO)
-    flags = ("--store", str(hostile.store), "run", "--rm", "--gpu-driver=simulated", "--gpus=all")
+    flags = ("run", "--rm", "--gpu-driver=simulated", "--gpus=all")
     done = hostile.program(
         *flags, "--gpu-mode", mode, "hostile", "ls", f"/{LIBRARIES}",
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (2 * _GIB, 2 * _GIB)),
@@ -212,12 +212,12 @@ def test_a_run_of_an_image_with_a_node_as_configuration(mode: str, hostile: Run)
 def test_it_is_in_the_containers_cgroup_and_ends_with_it(
     mode: str, minirun_both: Program, tmp_path: Path
 ) -> None:
-    program = minirun_both
     inventory("simulated", str(tmp_path / "store"))
-    layer = Run(program, tmp_path / "store").image()
+    hostile = Run(minirun_both, tmp_path / "store")
+    program, layer = hostile.program, hostile.image()
     (layer / "etc/ld.so.conf").unlink()
     os.mkfifo(layer / "etc/ld.so.conf")
-    flags = ("--store", str(tmp_path / "store"), "run", "--name", "c", "--gpu-driver=simulated")
+    flags = ("run", "--name", "c", "--gpu-driver=simulated")
     process = program.start(*flags, "--gpus=0", "--gpu-mode", mode, "hostile", "true")
     try:
         pid = _ldconfig_below(process.pid)

@@ -1,0 +1,107 @@
+"""The program that a test calls: as users call it, in a process of its own."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from layers import STORE
+from minirun.core.keeping.places import CONTAINERS, HISTORY, NEW
+from minirun.engines import roots
+
+KEPT = (HISTORY, NEW, ".gpus")
+"""What stays in a state root."""
+
+
+class Program:
+    """The installed command, with a state root of its own."""
+
+    def __init__(
+        self, path: str, root: Path | None = None, *flags: str, store: str | Path = STORE
+    ) -> None:
+        """`root`: a state root to name; None: it is the store's, as where a user names none."""
+        self.path = path
+        self.named = root
+        self.flags = flags
+        self.store = str(store)
+        self._others: list[Program] = []
+
+    @property
+    def root(self) -> Path:
+        return self.named or Path(self.store, CONTAINERS)
+
+    def at(self, store: str | Path) -> Program:
+        """The same with another store, for a part of a test; it is cleaned with this one."""
+        self._others.append(Program(self.path, self.named, *self.flags, store=store))
+        return self._others[-1]
+
+    def argv(self, *args: str) -> list[str]:
+        root = ["--root", str(self.named)] if self.named else []
+        store = ["--store", self.store] if self.named or self.store != STORE else []
+        return [self.path, *root, *store, *self.flags, *args]
+
+    def environment(self) -> dict[str, str]:
+        """The same in variables, for a program that calls minirun itself."""
+        root = {"MINIRUN_ROOT": str(self.named)} if self.named else {}
+        return root | {"MINIRUN_STORE": self.store} if self.named or self.store != STORE else root
+
+    def __call__(
+        self,
+        *args: str,
+        input: str | None = None,
+        env: dict[str, str] | None = None,
+        timeout: float = 60,
+        **options: object,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it to its end; stdout and stderr are text."""
+        return subprocess.run(
+            self.argv(*args), input=input, env=os.environ | (env or {}), timeout=timeout,
+            capture_output=True, text=True, check=False, errors="replace", **options,
+        )  # fmt: skip
+
+    def start(self, *args: str, **options: object) -> subprocess.Popen[str]:
+        """Start it and return at once."""
+        return subprocess.Popen(
+            self.argv(*args), text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+        )  # fmt: skip
+
+    def spec(self, *command: str) -> Any:
+        """The config.json that `spec busybox` writes for a command, for a test to change.
+
+        Each worker asks once: nothing of it depends on the state root.
+        """
+        return json.loads(_spec_of_busybox(self.path, self.flags, command))
+
+    def events(self, container_id: str = "") -> list[dict[str, object]]:
+        """The events of a container, living or gone; of the newest one by default."""
+        living = sorted(self.root.glob(f"{container_id or '*'}/events.jsonl"))
+        gone = sorted(self.root.glob(f".history/*{container_id}.jsonl"))
+        text = (living or gone)[-1].read_text()
+        return [json.loads(line) for line in text.splitlines()]
+
+    def left(self) -> list[str]:
+        """What lies in the state root, except history, table of GPUs, and the empty NEW."""
+        found = [path.name for path in self.root.glob("*") if path.name not in KEPT]
+        return found + [str(path) for path in self.root.glob(f"{NEW}/*")]
+
+    def clean(self) -> None:
+        """Delete whatever a test left."""
+        for other in self._others:
+            other.clean()
+        for path in self.root.glob("[!.]*"):
+            self("delete", "--force", path.name)
+        if self.left():
+            self("gc")
+        Path(roots.entry_of(self.store, str(self.root))).unlink(missing_ok=True)
+
+
+@functools.cache
+def _spec_of_busybox(path: str, flags: tuple[str, ...], command: tuple[str, ...]) -> str:
+    done = Program(path, None, *flags)("spec", "busybox", *command)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
