@@ -138,7 +138,6 @@ SURROUNDINGS = (
     Surrounding(
         "booted", "Debian 13 that systemd has started, cgroup version 2 alone, as root, by ssh",
         suite="trixie", is_booted=True, few=FEW,
-        on_the_page=False,
     ),
     Surrounding(
         "booted-user", "the same, as a user", MACHINE_USER, "trixie", is_booted=True, few=FEW,
