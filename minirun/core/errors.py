@@ -80,10 +80,6 @@ class CommandError(MinirunError):
     status = NOT_FOUND
 
 
-CONFINED = (
-    "Ubuntu's AppArmor denies a user's namespaces every capability: "
-    "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
-)
 HINTS = {
     ("clone3", "EPERM"): "run as root, or ask for a user namespace with --uidmap and --gidmap",
     ("clone3", "EACCES"): "the cgroup is another's; or, on Ubuntu, users may make no namespaces: "
@@ -143,17 +139,6 @@ def from_os(error: OSError, doing: str = "") -> MinirunError:
     parts = [doing, call, error.filename, said]
     text = ": ".join(str(part) for part in parts if part and not isinstance(part, int))
     hint = HINTS.get((call, name)) or _GENERAL.get(name, "")
-    if name in ("EPERM", "EACCES") and _is_confined():
-        hint = CONFINED
-    elif hint.startswith(_AS_ROOT) and not os.geteuid():
+    if hint.startswith(_AS_ROOT) and not os.geteuid():
         hint = _FOR_ROOT
     return MinirunError(text, hint)
-
-
-def _is_confined() -> bool:
-    """Return True in a user namespace to which Ubuntu's AppArmor has given its profile."""
-    try:
-        with open("/proc/self/attr/current", encoding="ascii") as file:
-            return "unprivileged_userns" in file.read()
-    except OSError:  # no security module, or no /proc
-        return False

@@ -15,6 +15,7 @@ import os
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError, UsageError
 from minirun.core.keeping.places import ROOT, STORE
+from minirun.core.keeping.state import read_text
 from minirun.core.process import caps
 from minirun.engines import rootless
 from minirun.oci.namespaces import idmap
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from minirun.oci.namespaces.idmap import IdMapRows
 
 _SETGROUPS = "where only one's own group is mapped, setgroups(2) is denied: user_namespaces(7)"
+_RESTRICTS = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+_PROFILE = "/proc/self/attr/current"
 _MORE = "ids in /etc/subuid and /etc/subgid, and newuidmap, give more"
 
 
@@ -41,6 +44,21 @@ def check_home(root: str) -> None:
     if root == ROOT and not os.access(os.path.dirname(STORE), os.W_OK):
         hint = "export HOME=…, or name both: --root DIR --store DIR"
         raise UsageError("there is no $HOME to keep images and containers below", hint)
+
+
+def check_namespaces() -> None:
+    """Raise UsageError where a user's namespaces get no capability: on Ubuntu, since 23.10.
+
+    AppArmor lets a program that no profile names make a user namespace, and denies it every
+    capability there: the first mount would fail. A profile with the rule `userns,` is none of these.
+    """
+    try:
+        restricts, profile = read_text(_RESTRICTS), read_text(_PROFILE)
+    except OSError:  # no AppArmor, or one that knows no such rule
+        return
+    if restricts.strip() == "1" and profile.strip("\0\n") == "unconfined":
+        text = "AppArmor denies a user's namespaces every capability, as Ubuntu sets it"
+        raise UsageError(text, "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0")
 
 
 def adapt(document: dict[str, Any], joined: dict[str, str] | None = None) -> dict[str, str]:

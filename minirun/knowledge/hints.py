@@ -8,7 +8,7 @@ Parts that are known only when the error happens stand as {…}, and are shown a
 from dataclasses import dataclass
 from functools import cache
 
-from minirun.core.errors import _GENERAL, CONFINED, HINTS
+from minirun.core.errors import _GENERAL, HINTS
 from minirun.knowledge import source
 from minirun.knowledge.texts import ENGLISH, HINT, Topic, words
 
@@ -27,7 +27,7 @@ def hints() -> tuple[Hint, ...]:
     found: dict[str, list[str]] = {}
     for (call, errno), text in HINTS.items():
         found.setdefault(text, []).append(f"{call}: {errno}")
-    for errno, text in (*_GENERAL.items(), ("EPERM", CONFINED)):
+    for errno, text in _GENERAL.items():
         found.setdefault(text, []).append(f"any other call: {errno}")
     for one in source.said():
         error = "".join(f": {text}" for text in one.texts[:1])

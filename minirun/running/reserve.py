@@ -72,6 +72,7 @@ def first_record(settings: Settings, container_id: str, config: Config) -> Conta
     if unprivileged():
         without_root.check_home(settings.root)
         without_root.check_root(settings.root)
+        without_root.check_namespaces()
         groups_denied = without_root.check(config)
         if not (by_systemd or config.cgroups_path):
             by_systemd = cgroups.users_manager_makes_it(settings, bundle=not config.layers)
