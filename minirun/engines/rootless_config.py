@@ -50,7 +50,7 @@ def check_namespaces() -> None:
     """Raise UsageError where a user's namespaces get no capability: on Ubuntu, since 23.10.
 
     AppArmor lets a program that no profile names make a user namespace, and denies it every
-    capability there: the first mount would fail. A profile with the rule `userns,` is none of these.
+    capability there: the first mount would fail. A profile may have the rule `userns,`.
     """
     try:
         restricts, profile = read_text(_RESTRICTS), read_text(_PROFILE)
