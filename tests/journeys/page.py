@@ -13,7 +13,6 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 from journeys.reader import Journey, journeys  # noqa: E402
 from journeys.surroundings import SURROUNDINGS, Surrounding  # noqa: E402
 
-COLUMNS = [each for each in SURROUNDINGS if each.on_the_page]
 PAGE = Path(__file__).resolve().parents[2] / "tutorials/reference/surroundings.md"
 HEAD = """\
 # What one can do where
@@ -35,8 +34,8 @@ def text() -> str:
     """Return the page: a table of the surroundings that make all journeys, and of each few."""
     reasons: list[str] = []
     tables = "\n".join(
-        _table([each for each in COLUMNS if each.few == few], reasons)
-        for few in dict.fromkeys(each.few for each in COLUMNS)
+        _table([each for each in SURROUNDINGS if each.few == few], reasons)
+        for few in dict.fromkeys(each.few for each in SURROUNDINGS)
     )
     notes = "".join(f"{number}. {reason}\n" for number, reason in enumerate(reasons, 1))
     return f"{HEAD}{tables}\n{notes}"

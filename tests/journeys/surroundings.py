@@ -39,8 +39,6 @@ class Surrounding(NamedTuple):
     """It is a machine of QEMU's, and the user logs in by ssh."""
     in_every_test: bool = False
     """`make test` plays it."""
-    on_the_page: bool = True
-    """A complete run has been seen."""
     few: tuple[str, ...] = ()
     """Numbers of the journeys that it makes; empty: all but those for others only."""
 
@@ -141,17 +139,14 @@ SURROUNDINGS = (
     ),
     Surrounding(
         "booted-user", "the same, as a user", MACHINE_USER, "trixie", is_booted=True, few=FEW,
-        on_the_page=False,
     ),
     Surrounding(
         "booted-noble", "Ubuntu 24.04 that systemd has started, as root, by ssh",
         suite="noble", is_booted=True, few=FEW,
-        on_the_page=False,
     ),
     Surrounding(
         "booted-noble-user", "the same, as a user: Ubuntu's AppArmor allows it no namespaces",
         MACHINE_USER, "noble", is_booted=True, few=FEW,
-        on_the_page=False,
     ),
     Surrounding(
         "python-3.14", "Debian sid, whose Python is 3.14, as root", suite="sid",
