@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from net.hosts import OUTSIDE, Host
-from required import installed
+from required import installed, skip
 
 DATA = Path(__file__).parent / "data"
 """ufw.rules: iptables-save after `ufw enable`, 0.36.2. firewalld.nft: `nft list ruleset`, 1.3.3."""
@@ -152,15 +153,30 @@ def test_the_rules_of_firewalld_without_firewalld(network_host: Host) -> None:
 
 
 def test_who_hears_nothing_of_it(network_host: Host) -> None:
-    """A container on an internal network, which has no way out, and one without a network."""
+    """A container on an internal network, whose packets no rule sees, and one without a network."""
     host = network_host
     load(host, POLICY)
+    host.shell("sysctl -q -e net.bridge.bridge-nf-call-iptables=0")
     host.run("network", "create", "--internal", "vault")
     for name in ("vault", "none", "host"):
         done = host("run", "--rm", "-q", "--network", name, "busybox", "true")
         assert (done.returncode, done.stderr) == (0, ""), name
     done = host("run", "--rm", "-q", "--network", "vault", "--network", "bridge", "busybox", "true")
     assert "no way out of network bridge: " in done.stderr
+    host.shell("nft flush ruleset")
+
+
+def test_an_internal_network_whose_neighbours_are_cut_off(network_host: Host) -> None:
+    """docker loads br_netfilter: rules then see what a bridge passes on."""
+    host = network_host
+    if not os.path.exists("/proc/sys/net/bridge/bridge-nf-call-iptables"):
+        skip("br_netfilter is not loaded")
+    load(host, POLICY)
+    host.shell("sysctl -q net.bridge.bridge-nf-call-iptables=1")
+    host.run("network", "create", "--internal", "vault")
+    done = host("run", "--rm", "-q", "--network", "vault", "busybox", "true")
+    assert "warning: no way to a neighbour on network vault: " in done.stderr
+    host.run("network", "rm", "vault")
     host.shell("nft flush ruleset")
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from conftest import wait_until
 from net.hosts import HOST, OUTSIDE, Host
 from net.test_scenarios import page
 from net.test_why import pid_of, serve, why
@@ -140,7 +141,8 @@ def test_a_break_is_named_and_its_remedy_helps_as_typed(breakable: Host, name: s
         if found.get("verdict") != "STOPS":
             break
     assert found.get("verdict") != "STOPS", found
-    assert page(host, f"{HOST}:8080", outside=True) == "hello", "what to do helps"
+    # a link that has just come up may still look for its neighbours
+    wait_until(lambda: page(host, f"{HOST}:8080", outside=True) == "hello")
 
 
 def test_a_rule_that_stops_questions_to_a_server_of_the_host(breakable: Host) -> None:
