@@ -80,6 +80,7 @@ def init(
         bound = config.choices.bound  # set once more, since setuid has cleared it
         why = "a step ends with its build" if bound else "from here on it lives without the runtime"
         process.prctl(process.PR_SET_PDEATHSIG, 9 * bound, why=why)
+        end_by_signals()
         channel.say(Message.WAITING, why="all is ready; `start` writes to exec.fifo")
         wait_for_start(container, exec_fd)
         document["status"] = "created"
@@ -118,13 +119,14 @@ def change_root(root: Root, config: Config) -> None:
     os.chdir("/")
 
 
-def wait_for_start(container: Container, exec_fd: int) -> None:
-    """Wait until `start` writes to exec.fifo, or dies after it has removed it; else the next may.
-
-    Handlers let `kill` end it: process 1 gets only signals that it handles (pid_namespaces(7)).
-    """
+def end_by_signals() -> None:
+    """Let `kill` end what waits: process 1 gets only what it handles (pid_namespaces(7))."""
     for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM):
         _signal.signal(number, lambda number, _: os._exit(SIGNALLED + number))
+
+
+def wait_for_start(container: Container, exec_fd: int) -> None:
+    """Wait until `start` writes to exec.fifo, or dies once it has removed it; else the next may."""
     poll = select.poll()
     poll.register(exec_fd, select.POLLIN)
     while True:

@@ -16,6 +16,7 @@ from conftest import Program, wait_until
 from core.lifecycle.held import CASES, GPUS, Held
 from core.lifecycle.leftovers import Family, assert_nothing, call
 from minirun.core import gates
+from required import installed
 
 NAME = f"signals-{os.getpid()}"
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
@@ -125,6 +126,28 @@ def test_what_is_created_ends_by_a_signal(minirun: Program, layer: Path, number:
     wait_until(lambda: '"stopped"' in minirun("state", NAME).stdout)
     minirun("delete", NAME)
     assert_nothing(minirun, NAME)
+
+
+def test_it_can_be_ended_as_soon_as_it_is_said_to_be_created(
+    minirun: Program, layer: Path, tmp_path: Path
+) -> None:
+    """init handles the signals before it tells the runtime that it waits: strace sees the order."""
+    installed("strace")
+    trace = tmp_path / "trace"
+    calls = ("-e", "trace=rt_sigaction,write", "-e", "signal=none")
+    words = ("strace", "-f", "-qq", "-o", str(trace), *calls)
+    bundle, null = _bundle(minirun, layer, "sleep", "100"), subprocess.DEVNULL
+    command = minirun.argv("create", "--bundle", bundle, NAME)
+    with subprocess.Popen([*words, *command], stdin=null, stdout=null):
+        wait_until(lambda: '"status": "created"' in minirun("state", NAME).stdout, 30)
+        minirun("delete", "--force", NAME)
+    lines = trace.read_text().splitlines()
+    (said,) = [number for number, line in enumerate(lines) if '"WAITING' in line]
+    init = lines[said].split()[0]
+    for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"):
+        handled = [n for n, line in enumerate(lines)
+                   if line.split()[0] == init and f"rt_sigaction({name}, {{" in line]  # fmt: skip
+        assert handled and handled[-1] < said, name
 
 
 LOST = """
