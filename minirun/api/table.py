@@ -6,6 +6,7 @@ escape sequence, or a page as markup.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -25,11 +26,12 @@ class Shown:
         printer.text(str(self))
 
 
-class Tabular(Shown):
+class Tabular(Shown, ABC):
     """Base of what shows itself as one table."""
 
+    @abstractmethod
     def _table(self) -> Table:
-        raise NotImplementedError
+        """Return the table as it is now."""
 
     def __str__(self) -> str:
         return str(self._table())

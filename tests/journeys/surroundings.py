@@ -83,7 +83,7 @@ add rule inet wall forward ct status dnat accept
 add rule inet wall forward iifname "lo" accept
 add rule inet wall forward reject with icmpx admin-prohibited
 """
-"""A wall that nobody has told of minirun: firewalld's without its daemon, or one by hand."""
+"""A wall that minirun has no words with: firewalld's rules without its daemon, or rules by hand."""
 NOT_BRIDGED = "echo 0 2> /dev/null > /proc/sys/net/bridge/bridge-nf-call-iptables || true"
 """What a bridge passes on is no matter of the wall, whether or not br_netfilter is loaded here."""
 FIREWALLD = """
