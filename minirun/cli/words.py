@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
-from minirun.common.numbers import LARGEST, whole
 from minirun.core.config import ANNOTATION, LOG
 from minirun.core.errors import UsageError
+from minirun.core.keeping.numbers import LARGEST, whole
 from minirun.running.output import OutputLimits
 
 TYPE_CHECKING = False

@@ -13,7 +13,7 @@ import time
 
 from minirun.core import events, handshake, rings
 from minirun.core.container import Container
-from minirun.core.errors import SIGNALLED, CommandError, MinirunError, StateError, from_os
+from minirun.core.errors import SIGNALLED, MinirunError, StateError, from_os
 from minirun.core.handshake import Channel
 from minirun.core.keeping import directories, places, state, state_file
 from minirun.core.keeping.visible import warn
@@ -56,7 +56,7 @@ def start(
             raise
         raise StateError(f"container {container.id!r} is not waiting for a start") from None
     if (answer := channel.read_rest()).find(b"\0") != len(answer) - 1:  # more than the path
-        raise _start_failure(answer)
+        raise command.failure_from(answer)
     if on_running:
         on_running()
     if next_state:
@@ -74,17 +74,6 @@ def _poststart(container: Container, rows: list[dict[str, Any]]) -> None:
     except MinirunError:
         destroy(container)  # runtime.md, Lifecycle: a poststart hook that fails ends it
         raise
-
-
-def _start_failure(answer: bytes) -> MinirunError:
-    """Turn init's last message (see command.execute, or an ERROR message) into an error."""
-    path, nul, number = answer.partition(b"\0")
-    if not nul:
-        return handshake.error_from(answer.decode(errors="replace"))
-    target, code = path.decode(errors="surrogateescape"), int.from_bytes(number, "little")
-    error: CommandError = command.refusal(code, target)
-    events.emit("note", "execve failed", {"path": target, "errno": code}, ret=-1)
-    return error
 
 
 def kill(record: ContainerRecord, number: int) -> None:

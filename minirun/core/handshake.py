@@ -32,6 +32,7 @@ import stat
 from minirun.core import events
 from minirun.core.errors import MinirunError
 from minirun.core.keeping import jsonlite, places
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.core.lazy import lazy
 
@@ -56,6 +57,8 @@ class Message:
 START = b"start\n"
 MOST_BYTES = 1 << 24
 """The most that is read from one process: a container may have taken it over."""
+_LARGEST = (1 << 31) - 1
+"""Of a pid and a descriptor: a C int."""
 LONGEST_ERROR = 3000
 """Characters of an error that are passed on."""
 
@@ -104,6 +107,13 @@ class Channel:
             raise error_from(line)
         return rest
 
+    def expect_number(self, message: str) -> int:
+        """Wait for `message`; return the number that it carries. Raises as `expect` does."""
+        number = whole(self.expect(message), 0, _LARGEST)
+        if number is None:
+            raise error_from(message)
+        return number
+
     def read_line(self) -> str:
         """Return the next line without its end; empty at the end of file."""
         while b"\n" not in self.buffer:
@@ -138,9 +148,12 @@ def error_from(line: str) -> MinirunError:
     word, _, rest = line.partition(" ")
     try:
         fields = jsonlite.loads(rest) if word == Message.ERROR else {}
-        return MinirunError(str(fields["text"]), str(fields["hint"]), int(fields["status"]))
-    except (KeyError, TypeError, ValueError, OverflowError):  # another message, or a forged one
-        return MinirunError(f"handshake: unexpected {word!r}")
+        text, hint, status = str(fields["text"]), str(fields["hint"]), fields["status"]
+        if type(status) is int and 0 < status < 256:
+            return MinirunError(text, hint, status)
+    except (KeyError, TypeError, ValueError):  # another message, or a forged one
+        pass
+    return MinirunError(f"handshake: unexpected {word!r}")
 
 
 class Init(Record):

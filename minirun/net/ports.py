@@ -20,10 +20,10 @@ import os
 import select
 import socket
 
-from minirun.common.numbers import whole
 from minirun.core import events
 from minirun.core.errors import UsageError
 from minirun.core.keeping import state
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import namespaces, process

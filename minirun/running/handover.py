@@ -5,8 +5,8 @@
 
 import os
 
-from minirun.common.numbers import whole
 from minirun.core.errors import UsageError
+from minirun.core.keeping.numbers import whole
 from minirun.core.lazy import lazy
 
 with lazy:

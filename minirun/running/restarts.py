@@ -26,12 +26,12 @@ import os
 import stat
 import time
 
-from minirun.common.numbers import whole
 from minirun.core import endings
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.keeping import places, state
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy

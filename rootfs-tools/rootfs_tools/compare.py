@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-from minirun.common.numbers import whole
 from minirun.core.errors import ImageError
+from minirun.core.keeping.numbers import whole
 from minirun.core.rootfs.inroot import Root
 from rootfs_tools import catalogue, tree
 from rootfs_tools.lower import Lower, is_whiteout

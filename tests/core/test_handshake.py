@@ -150,6 +150,15 @@ def test_a_long_error_is_cut(tmp_path: Path) -> None:
     channel.close()
 
 
+@pytest.mark.parametrize("rest", ["", "x", "²", "٣", "1_0", "-1", "+1", "9" * 5000, str(1 << 31)])
+def test_a_message_that_carries_no_number(tmp_path: Path, rest: str) -> None:
+    pid, channel = pair(tmp_path, lambda c: c.say(f"{Message.LISTENER} {rest}"))
+    with pytest.raises(MinirunError, match="handshake: unexpected 'LISTENER'"):
+        channel.expect_number(Message.LISTENER)
+    assert status(pid) == 0
+    channel.close()
+
+
 def test_another_message_than_the_expected_one(tmp_path: Path) -> None:
     pid, channel = pair(tmp_path, lambda c: c.say(Message.RUN_HOOKS))
     with pytest.raises(MinirunError, match="handshake: unexpected 'RUN_HOOKS'"):
@@ -224,7 +233,20 @@ def test_no_end_is_handed_on_to_a_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "rest", ["{}", "[]", "x", "", "1", '{"text": "a", "hint": "", "status": {}}', "[" * 100_000]
+    "rest",
+    [
+        "{}",
+        "[]",
+        "x",
+        "",
+        "1",
+        '{"text": "a", "hint": "", "status": {}}',
+        "[" * 100_000,
+        '{"text": "a", "hint": "", "status": 0}',
+        '{"text": "a", "hint": "", "status": 256}',
+        '{"text": "a", "hint": "", "status": 1e999}',
+        '{"text": "a", "hint": "", "status": "²"}',
+    ],
 )
 def test_a_forged_error_is_an_error(rest: str) -> None:
     """A container may have got hold of the FIFO."""

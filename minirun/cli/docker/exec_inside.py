@@ -14,13 +14,13 @@ import time
 from minirun.cgroups import below, cgroup_of
 from minirun.cli.docker.exec_flags import ExecFlags
 from minirun.cli.words import lines_of, variables
-from minirun.common.numbers import whole
 from minirun.core import endings, events, extras
 from minirun.core.config import Config
 from minirun.core.container import Console, Container
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError, from_os
 from minirun.core.handshake import PeerDied
 from minirun.core.keeping import jsonlite, places, state
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
 from minirun.core.process.caps import NUMBERS

@@ -9,10 +9,10 @@ import re
 from typing import TYPE_CHECKING
 
 from minirun.cli import words
-from minirun.common.numbers import whole
 from minirun.core.errors import ImageError, StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.container_record import ContainerRecord
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.image import split, store
 from minirun.inspect.docker_form import status_of

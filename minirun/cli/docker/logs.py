@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 
 from minirun.cli.flags import Flags, flag
-from minirun.common.numbers import whole
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping import state
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
 from minirun.engines import roots

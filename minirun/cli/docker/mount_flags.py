@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 from minirun.cli.words import size
-from minirun.common.numbers import whole
 from minirun.core.errors import UsageError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy

@@ -7,8 +7,8 @@ import json
 from minirun.cli import entry_of, words
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
-from minirun.common.numbers import whole
 from minirun.core.errors import MinirunError, UsageError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import say
 from minirun.core.lazy import lazy

@@ -8,10 +8,10 @@ import json
 from minirun.cli.docker.network import need_root, takes
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
-from minirun.common.numbers import whole
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.keeping import state
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
 from minirun.engines import roots

@@ -23,8 +23,8 @@ from minirun.cli.docker.run_flags import (
 )
 from minirun.cli.words import duration
 from minirun.cli.words import size as bytes_of
-from minirun.common.numbers import LARGEST, whole
 from minirun.core.errors import UsageError
+from minirun.core.keeping.numbers import LARGEST, whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
 

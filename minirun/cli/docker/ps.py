@@ -13,9 +13,9 @@ from minirun.cgroups import cgroup_of
 from minirun.cli import as_runc
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
-from minirun.common.numbers import LARGEST, whole
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping import jsonlite, state
+from minirun.core.keeping.numbers import LARGEST, whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean
 from minirun.core.lazy import lazy

@@ -13,12 +13,12 @@ from minirun.cli.docker.run_flags import (
     CreateFlags,
     RunFlags,
 )
-from minirun.common.numbers import whole
 from minirun.core import endings
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
 from minirun.core.keeping import places, state
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.lazy import lazy
 from minirun.image import split, store, workshop

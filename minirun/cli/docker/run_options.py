@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 
 from minirun.cli.docker.run_flags import PROPERTIES, ConfigFlags, RunFlags
-from minirun.common.numbers import whole
 from minirun.core.config import environment_of
 from minirun.core.errors import ImageError, UsageError
 from minirun.core.keeping.choices import Choices
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
 from minirun.gpu.asked.variables import GPU_DRIVERS

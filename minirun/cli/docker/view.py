@@ -6,9 +6,9 @@ import os
 import re
 
 from minirun.cli.docker.run_flags import RunFlags
-from minirun.common.numbers import whole
 from minirun.core import gates
 from minirun.core.errors import UsageError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.visible import say
 from minirun.core.lazy import lazy
 from minirun.show.text.viewers import LogViewers, ViewOptions

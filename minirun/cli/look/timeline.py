@@ -20,8 +20,8 @@ from minirun import recordings
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import write
-from minirun.common.numbers import whole
 from minirun.core.errors import StateError, UsageError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
 from minirun.engines import roots

@@ -10,11 +10,11 @@ import os
 
 from minirun.cli.flags import Flags, flag
 from minirun.cli.runc.create import bundle_choices
-from minirun.common.numbers import whole
 from minirun.core import endings
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
 from minirun.core.keeping import state
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.engines.criu import dump
 from minirun.engines.criu import restore as remake

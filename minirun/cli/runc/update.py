@@ -19,10 +19,10 @@ from minirun.cli.docker.stop import each
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show
 from minirun.cli.words import size
-from minirun.common.numbers import LARGEST, whole
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, StateError, UsageError
 from minirun.core.keeping import field_types, jsonlite, state
+from minirun.core.keeping.numbers import LARGEST, whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy

@@ -4,6 +4,7 @@ A reader may skip this folder, and come back when a name leads here.
 
     record              a tuple with named fields: what the rooms pass to each other
     jsonlite            JSON, without json's cost at every start
+    numbers             whole numbers, from a text
     visible             text as it may be printed on a terminal
     settings            the global flags
     choices             what the caller's flags chose, and config.json may not choose

@@ -5,6 +5,8 @@ A value that fails is one that minirun has not written, or that was damaged sinc
 
 from __future__ import annotations
 
+from minirun.core.keeping.numbers import whole
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,9 +130,10 @@ def _is_time(value: Any) -> bool:
         return False
     marks = value[4] + value[7] + value[10] + value[13] + value[16]
     numbers = (value[:4], value[5:7], value[8:10], value[11:13], value[14:16], value[17:19])
-    if marks != "--T::" or not all(number.isdigit() for number in numbers):
+    read = [number for text in numbers if (number := whole(text)) is not None]
+    if marks != "--T::" or len(read) != 6:
         return False
-    year, month, day, hour, minute, second = map(int, numbers)
+    year, month, day, hour, minute, second = read
     return (
         year > 0 and 1 <= month <= 12 and 1 <= day <= _days(year, month)
         and hour < 24 and minute < 60 and second < 60

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.core import events
+from minirun.core import events, handshake
 from minirun.core.config import Config
-from minirun.core.errors import NOT_FOUND, REFUSED, CommandError
+from minirun.core.errors import NOT_FOUND, REFUSED, CommandError, MinirunError
 from minirun.core.kernel import files
 from minirun.core.process import trampoline
 
@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+_ERRNO_END = 4096
+"""The kernel returns errno as -1 to -4095: linux/err.h, MAX_ERRNO."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -94,6 +96,23 @@ def execute(
         os.write(status_fd, (getattr(error, "errno", 0) or 22).to_bytes(4, "little"))
     finally:
         os._exit(REFUSED)
+
+
+def failure_from(report: bytes) -> MinirunError:
+    """Return the error that a last message carries: PATH, NUL, errno of 4 bytes; or an ERROR.
+
+    The container may have got hold of the FIFO: the number is not taken on trust.
+    """
+    path, nul, number = report.partition(b"\0")
+    if not nul:
+        return handshake.error_from(report.decode(errors="replace"))
+    code = int.from_bytes(number, "little")
+    if len(number) != 4 or not 0 < code < _ERRNO_END:
+        return handshake.error_from(path.decode(errors="replace"))
+    target = path.decode(errors="surrogateescape")
+    error = refusal(code, target)
+    events.emit("note", "execve failed", {"path": target, "errno": code}, ret=-1)
+    return error
 
 
 def refusal(code: int, target: str) -> CommandError:

@@ -25,9 +25,9 @@ from __future__ import annotations
 import os
 import time
 
-from minirun.common.numbers import whole
 from minirun.core.errors import GPUError, UsageError
 from minirun.core.keeping import places, state
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy

@@ -27,6 +27,7 @@ from minirun.core.config import Config
 from minirun.core.container import Console, Container
 from minirun.core.errors import MinirunError, StateError, from_os
 from minirun.core.keeping import state
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import mountinfo, mounts, namespaces, process
 from minirun.core.lazy import lazy
@@ -162,13 +163,9 @@ def _follow(
         answer = channel.read_rest()
     finally:
         channel.close()
-    path, nul, number = answer.partition(b"\0")
-    if answer and not (nul and not number):
+    if answer and answer.find(b"\0") != len(answer) - 1:  # more than the path
         os.waitpid(pid, 0)
-        if nul:
-            target = path.decode(errors="surrogateescape")
-            raise command.refusal(int.from_bytes(number, "little"), target)
-        raise handshake.error_from(answer.decode(errors="replace"))
+        raise command.failure_from(answer)
     return joined
 
 
@@ -177,9 +174,10 @@ def _pid_in(line: str) -> int:
     word, _, rest = line.partition(" ")
     if not line:
         raise handshake.PeerDied("the joiner died before it said PID")
-    if word != "PID":
+    pid = whole(rest)
+    if word != "PID" or pid is None:
         raise handshake.error_from(line)
-    return int(rest)
+    return pid
 
 
 def _admit(

@@ -55,7 +55,7 @@ class NamedNamespaces(Extra):
             os.close(fd)
         channel = Channel(read_end, -1, "the helper")
         try:
-            init = int(channel.expect("PID"))
+            init = channel.expect_number("PID")
         finally:
             os.close(read_end)
             os.waitpid(pid, 0)

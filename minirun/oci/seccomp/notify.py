@@ -50,7 +50,7 @@ class Listener(Record):
 
         `status` is the container's. Raises MinirunError, OSError.
         """
-        number = int(channel.expect(Message.LISTENER))
+        number = channel.expect_number(Message.LISTENER)
         listener = libc.check("pidfd_getfd", _pidfd_getfd(438, pidfd, number, 0))
         document = {
             "ociVersion": state.OCI_VERSION, "fds": ["seccompFd"], "pid": pid,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from minirun.common.numbers import whole
 from minirun.core.errors import UsageError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import BOUNDARIES
 from minirun.show.compare import comparer
 from minirun.show.compare.comparer import PartDifference

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from minirun.common.numbers import whole
 from minirun.core.errors import ImageError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import files, process
 from rootfs_tools.dockerfile.chmod import octal

@@ -10,7 +10,7 @@ from contextlib import closing
 from minirun.cli import as_runc
 from minirun.cli.flags import Flags, flag
 from minirun.common import interrupts
-from minirun.common.numbers import whole
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean, say
 from minirun.image import store

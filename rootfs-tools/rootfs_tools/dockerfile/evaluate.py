@@ -11,8 +11,8 @@ import signal
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from minirun.common.numbers import whole
 from minirun.core.errors import ImageError
+from minirun.core.keeping.numbers import whole
 from rootfs_tools.dockerfile import expand, mounts
 from rootfs_tools.dockerfile.heredoc import Document, of_word
 from rootfs_tools.dockerfile.parse import Instruction, wrong

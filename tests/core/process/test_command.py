@@ -108,6 +108,22 @@ def test_refusals_of_execve(code: int, status: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "number", [b"", b"\2", b"\2\0\0\0\0", b"\xff" * 4, b"\xff" * 99_999, bytes(4)]
+)
+def test_a_forged_refusal_is_an_error(number: bytes) -> None:
+    """The container may have got hold of the FIFO; strerror takes no int of any length."""
+    error = command.failure_from(b"/x\0" + number)
+    assert (error.status, str(error)) == (125, "handshake: unexpected '/x'")
+
+
+def test_the_one_reader_of_a_last_message() -> None:
+    refused = command.failure_from(b"/x\0\2\0\0\0")
+    assert (refused.status, str(refused)) == (127, "exec /x: no such file or directory")
+    sent = command.failure_from(b'ERROR {"text": "a", "hint": "b", "status": 7}')
+    assert (sent.status, str(sent), sent.hint) == (7, "a", "b")
+
+
+@pytest.mark.parametrize(
     ("content", "status", "text"),
     [
         ("#!/nosuch\n", 127, "exec /x: no such file or directory"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minirun.common.numbers import LARGEST, whole
+from minirun.core.keeping.numbers import LARGEST, whole
 
 
 @given(st.integers(-(1 << 70), 1 << 70))

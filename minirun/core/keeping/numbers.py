@@ -1,7 +1,8 @@
-"""Whole numbers as users write them, for every flag: digits, and a limit that all records hold.
+"""Whole numbers from a text: of a flag, of config.json, of an image, of a message.
 
-int() reads more than a user means, "1_0", " 1" and "٣", and raises ValueError beyond 4300 digits
-(CPython's sys.set_int_max_str_digits). What a flag says is saved, and has to be read again.
+int() reads more than is meant, "1_0", " 1" and "٣", and raises ValueError beyond 4300 digits
+(CPython's sys.set_int_max_str_digits). str.isdigit() is no check before it: "²" is a digit, and
+int("²") raises. What a flag says is saved, and has to be read again: so there is a limit.
 """
 
 from __future__ import annotations
