@@ -76,6 +76,11 @@ class Config:
         """The container's variables: see :func:`environment_of`."""
         return environment_of(self.process.get("env"))
 
+    def with_variables(self, entries: list[str]) -> Config:
+        """Return a copy whose process has the variables `entries`; this one stays as it is."""
+        process = {**self.process, "env": entries}
+        return Config({**self.raw, "process": process}, self.bundle, self.choices)
+
     @property
     def cgroups_path(self) -> str:
         """linux.cgroupsPath; empty if the runtime chooses."""

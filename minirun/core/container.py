@@ -173,6 +173,10 @@ class Extra:
     def before_pivot(self, root: Root) -> None:
         """After stage 2, init, while hooks run: read the image's files; / is the host's still."""
 
+    def variables(self, root: Root, entries: list[str]) -> list[str]:
+        """After stage 2, init, while hooks run: return the command's variables."""
+        return entries
+
     def connect(self, root: Root, console: Console, *, console_node: bool) -> bool:
         """Stage 7, init: make the command's streams 0 to 2. Return True if it did."""
         return False

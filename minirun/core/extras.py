@@ -41,7 +41,7 @@ TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("mounts.options=tmpcopyup", *_SOURCES),
     ("--no-pivot", "minirun.oci.mounts.no_pivot.NoPivot", ("change_root",)),
     ("linux.sysctl", "minirun.oci.tuning.sysctl.Sysctl", ("after_pivot",)),
-    ("process.args", "minirun.oci.home.Home", ("before_pivot",)),
+    ("process.args", "minirun.oci.home.Home", ("variables",)),
     ("process.terminal", "minirun.oci.terminal.terminal.Terminal", ("connect", "lead_session")),
     ("linux.seccomp", "minirun.oci.seccomp.compiled",
      ("from_outside", "before_pivot", "receive", "before_user", "after_user", "before_exec")),

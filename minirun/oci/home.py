@@ -19,18 +19,21 @@ _MAX_SIZE = 1 << 20  # bytes of /etc/passwd that are read: it is the image's, an
 class Home(Extra):
     """The home directory of one container's user."""
 
-    def before_pivot(self, root: Root) -> None:
-        """Add HOME to the environment; see :func:`add`."""
-        add(self.config.process, root)
+    def variables(self, root: Root, entries: list[str]) -> list[str]:
+        """Return the variables with HOME among them; see :func:`added`."""
+        return added(entries, self.config.process, root)
 
 
-def add(process: dict[str, Any], root: Root) -> None:
-    """Add HOME to process.env if it has none. Of several the last counts; an empty one is none."""
-    env = process.get("env") or []
-    homes = [entry for entry in env if entry.startswith("HOME=")]
-    if homes[-1:] in ([], ["HOME="]):
-        home = of(root, (process.get("user") or {}).get("uid", 0))
-        process["env"] = [*(entry for entry in env if entry not in homes), f"HOME={home}"]
+def added(entries: list[str], process: dict[str, Any], root: Root) -> list[str]:
+    """Return `entries` with the HOME of the process's user, if they have none.
+
+    Of several the last counts; an empty one is none.
+    """
+    homes = [entry for entry in entries if entry.startswith("HOME=")]
+    if homes[-1:] not in ([], ["HOME="]):
+        return entries
+    home = of(root, (process.get("user") or {}).get("uid", 0))
+    return [*(entry for entry in entries if entry not in homes), f"HOME={home}"]
 
 
 def of(root: Root, uid: int) -> str:

@@ -112,7 +112,10 @@ def new_container(
         raise UsageError(f"config.json: process.terminal: {str(config.terminal).lower()} {what}")
     socket = handover.connect_console(options.console_socket) if options.console_socket else -1
     if notified:
-        notify.offer(config, f"{settings.root}/{options.container_id}")
+        config = notify.offered(config, f"{settings.root}/{options.container_id}")
+    if listening:
+        added = (f"LISTEN_FDS={listening}", "LISTEN_PID=1")
+        config = config.with_variables([*(config.process.get("env") or []), *added])
     signals.block()
     container = _reserve(options, settings, config)
     if gpus:
@@ -122,9 +125,6 @@ def new_container(
             endings.abandon(container)
             raise
     container.preserve_fds = listening + kept
-    if listening:
-        added = (f"LISTEN_FDS={listening}", "LISTEN_PID=1")
-        config.process["env"] = [*(config.process.get("env") or []), *added]
     container.console = Console(socket=socket)
     return container
 

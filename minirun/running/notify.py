@@ -42,21 +42,25 @@ def manager() -> str:
     return os.environ.get("NOTIFY_SOCKET", "")
 
 
-def offer(config: Config, container: str) -> None:
-    """Ask for the mount and the variable; `container`: the directory that it will have."""
+def offered(config: Config, container: str) -> Config:
+    """Return `config` with the mount and the variable, if the caller has a manager.
+
+    `container`: the directory that the container will have.
+    """
     if not manager() or not config.process:
-        return
+        return config
     mount = {
         "destination": _INSIDE, "type": "bind", "source": f"{container}/{places.NOTIFY}",
         "options": ["bind", "nosuid", "noexec", "nodev", "ro"],
     }  # fmt: skip
-    config.raw["mounts"] = [*(config.raw.get("mounts") or []), mount]
+    raw = {**config.raw, "mounts": [*(config.raw.get("mounts") or []), mount]}
     variables = config.process.get("env") or []
-    config.process["env"] = [*variables, f"NOTIFY_SOCKET={_INSIDE}/{NAME}"]
+    offered = Config(raw, config.bundle, config.choices)
+    return offered.with_variables([*variables, f"NOTIFY_SOCKET={_INSIDE}/{NAME}"])
 
 
 def make_directory(container: str) -> None:
-    """Make the directory that :func:`offer` has named. Raises OSError."""
+    """Make the directory that :func:`offered` has named. Raises OSError."""
     if manager():
         path = f"{container}/{places.NOTIFY}"
         os.mkdir(path)

@@ -1,11 +1,13 @@
 """The view on config.json that the stages read."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import minirun
 from minirun.core import config as oci_config
 from minirun.core.config import Config
 from minirun.core.keeping.choices import Choices
@@ -75,3 +77,33 @@ def test_what_it_does_not_know_is_kept(tmp_path: Path) -> None:
     found = oci_config.load(str(tmp_path))
     assert found.raw == raw
     assert found.bundle == str(tmp_path)
+
+
+def written_to(source: str) -> list[str]:
+    """Return the statements of a source that change a Config's document in place."""
+    part = r"\bconfig\.(?:raw|process|linux|annotations|resources)"
+    ways = r"(?:\[[^]]*\] [-+|]?= |\.(?:update|setdefault|pop|clear)\()"
+    change = rf"{part}(?:\[[^]]*\])*{ways}|del {part}\["
+    return [line.strip() for line in source.splitlines() if re.search(change, line)]
+
+
+def test_what_writes_is_found() -> None:
+    for line in (
+        'config.process["env"] = []', 'self.config.raw["a"]["b"] |= {}', "config.raw.update(x)",
+        'container.config.linux.pop("a")', 'del config.raw["mounts"]',
+    ):  # fmt: skip
+        assert written_to(f"    {line}") == [line]
+    assert written_to('if config.raw["a"] == 1: x = config.process["b"]') == []
+
+
+def test_a_config_is_not_written_to() -> None:
+    package = Path(minirun.__file__).parent
+    found = {path.name: written_to(path.read_text()) for path in package.rglob("*.py")}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_a_copy_with_other_variables() -> None:
+    first = config(process={"env": ["A=1"], "cwd": "/"})
+    second = first.with_variables(["A=2"])
+    assert (first.environment, second.environment) == ({"A": "1"}, {"A": "2"})
+    assert second.process["cwd"] == "/" and second.choices is first.choices

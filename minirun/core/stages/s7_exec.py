@@ -39,8 +39,12 @@ class Ready:
         """The state for hooks in the container's namespaces: with the pid that init has there."""
         self.memfd = command.trampoline_for(container.preserve_fds)  # seccomp may refuse it later
         self.sets = caps.Sets(container.config.process.get("capabilities") or {}, caps.held())
+        entries = container.config.process.get("env") or []
         for extra in container.extras.values():
             extra.before_pivot(root)
+            entries = extra.variables(root, entries)
+        self.config = container.config.with_variables(entries)
+        """config.json, with the variables that the command gets: HOME is the image's."""
 
 
 def runtime(container: Container, init: Init) -> None:
@@ -56,7 +60,7 @@ def init(
 
     `exec_fd` is the reading end of exec.fifo. Raises MinirunError, OSError.
     """
-    config, document = container.config, ready.document
+    config, document = ready.config, ready.document
     if container.stays_dumpable:
         process.prctl(process.PR_SET_DUMPABLE, 0, why="from now on programs run in here")
     with events.stage(7, "init", "pivot_root and exec", why="the host disappears") as stage:

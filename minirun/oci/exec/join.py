@@ -227,7 +227,8 @@ def _joiner(
         barrier.close_imports()
         sibling.close_all_but({*console, way.root, *(fd for fd, _ in way.namespaces), *ends})
         # Later the container's /proc, in which the joiner has no pid, would be needed.
-        home.add(config.process, Root(way.root))
+        entries = home.added(config.process.get("env") or [], config.process, Root(way.root))
+        config = container.config = config.with_variables(entries)
         _enter(container, config, way)
         sets, memfd = _prepare(container, config, console)
         _make_sibling(container, sets, channel, memfd, ends)
