@@ -116,7 +116,7 @@ def unhalt(container: Container) -> None:
 
 
 def is_halted(container: Container) -> bool:
-    """Return True if it is to be started no more; so it is with one that is being removed."""
+    """Return True if the container must not start again: it was stopped, or is being removed."""
     return not os.path.exists(f"{container.directory}/{places.STATE}") or os.path.exists(
         f"{container.directory}/{places.HALTED}"
     )
@@ -125,7 +125,7 @@ def is_halted(container: Container) -> bool:
 def destroy(container: Container) -> None:
     """Remove all of a container, whatever its state. Idempotent. Raises OSError, StateError.
 
-    Of one that keeps its files only these are left, with its record.
+    If the container keeps its files, only the files and the record remain.
     """
     if container.record.restart and not container.keeps_files:
         try:

@@ -79,7 +79,11 @@ def forwarded(place: Workplace) -> str:
     if sources:
         return "firewalld drops them: while a network is up its addresses are in zone trusted"
     others = [" ".join(each) for each in firewall.others(chains.output)]
-    return f"tables {', '.join(others)} let them pass" if others else "no other table has a say"
+    return (
+        f"tables {', '.join(others)} let them pass"
+        if others
+        else "no other table filters forwarded packets"
+    )
 
 
 def _known(store: str) -> list[Network]:

@@ -1,4 +1,4 @@
-"""What minirun asks of the workshop, rootfs-tools/, which makes images; imported when it is asked.
+"""Calls into rootfs-tools, which makes images. Its modules are imported at the first call.
 
 Beside the table of commands (minirun.cli) these calls are all. Of what the workshop leaves behind
 minirun reads the store's record: minirun.image.store.

@@ -1,4 +1,4 @@
-"""Published ports: what -p means, who holds the port on the host, and what nftables cannot lead.
+"""Published ports: the words of -p, and the traffic that nftables cannot redirect.
 
     [IP:][HOST]:CONTAINER[/tcp|udp|sctp]        docker's; HOST and CONTAINER may be ranges 8000-8003
 

@@ -1,6 +1,6 @@
-"""The process minirun:ports: it holds published ports, and passes on what no rule can lead.
+"""The process minirun:ports: it listens on published ports where nftables cannot redirect.
 
-That is what comes by IPv6 to a container that has IPv4 alone, and what comes to ::1. Each TCP
+These are connections by IPv6 to a container that has IPv4 alone, and those to ::1. Each TCP
 connection becomes one to the container; each sender of UDP gets a socket of its own, until it has
 been silent for a minute. It runs as a user of its own, knows one container's address, and ends with
 init.

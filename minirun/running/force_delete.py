@@ -2,7 +2,7 @@
 
 What is certainly this container's is found by its name: the cgroup that minirun names after it,
 or one of its config.json's that has its id in its name; the mounts below its directory; and the
-directory, as far as there is nothing in it but what minirun makes. The caller is told what was not
+directory, if only files of minirun are in it. The caller is told what was not
 done: without the record the hooks do not run, and a cgroup of another name is not touched.
 """
 

@@ -1,4 +1,4 @@
-"""A container that exists, as the commands for it find it: its record, and its config.json."""
+"""Load an existing container: its record and its config.json."""
 
 from __future__ import annotations
 

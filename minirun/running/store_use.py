@@ -1,7 +1,7 @@
 """What containers need of the store: for `image gc`, which removes the rest, and `system df`.
 
 A container needs its layers from its first record on until it is deleted: one that has ended and
-is kept can be looked into. If a record cannot be read, what it names is not known: then all stays.
+is kept can be looked into. If one record cannot be read, no layer is removed.
 Containers begin and end while this runs (core/keeping/directories). So what has no name yet is read
 before those that have one are listed: it may become one of them, and none is missed.
 """

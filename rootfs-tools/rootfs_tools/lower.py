@@ -2,7 +2,7 @@
 
 Of a path the highest layer that has it decides. A whiteout (the character device 0:0) hides what
 lies below; a file or a link hides a directory; directories are merged. Layers of minirun's have no
-opaque directories: what such a one hides has whiteouts of its own (rootfs_tools.unpack_layer).
+opaque directories: each file that one would hide has its own whiteout (rootfs_tools.unpack_layer).
 Source: the kernel's Documentation/filesystems/overlayfs.rst.
 """
 

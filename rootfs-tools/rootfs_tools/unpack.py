@@ -366,7 +366,7 @@ def _date_directory(root: Root, path: str, mtime: int) -> None:
 def close_directories(tree: str, modes: Mapping[str, int]) -> None:
     """Give the directories of an unpacked tree the modes that they were not given before.
 
-    One that another has replaced keeps its mode. Raises OSError.
+    A directory that a later entry has replaced keeps its mode. Raises OSError.
     """
     with closing(Root.at(tree)) as root:
         for path in sorted(modes, reverse=True):  # what lies in a directory is closed before it

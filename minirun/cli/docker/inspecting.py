@@ -44,9 +44,10 @@ def main_of_container(args: list[str], settings: Settings) -> int:
 
 
 def inspect(names: list[str], form: str, kind: str, settings: Settings, *, size: bool) -> int:
-    """Print the documents of what the names mean; return 1 if one means nothing.
+    """Print one document for each name.
 
-    Those that there are are printed all the same. Raises UsageError, TemplateError, OSError.
+    Unknown names are reported, and the status is 1; the others are printed. Raises UsageError,
+    TemplateError, OSError.
     """
     if kind and kind not in KINDS:
         raise UsageError(f"invalid --type {kind!r}", f"one of {', '.join(KINDS)}", 1)

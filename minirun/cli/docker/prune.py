@@ -105,8 +105,10 @@ def main_of_images(args: list[str], settings: Settings) -> int:
 
 
 def _images(settings: Settings, unused: bool) -> int:
-    """Remove what no image and no container needs, with `unused` the images that no container was
-    made of before; return how many bytes are free now. Raises MinirunError."""
+    """Remove unused layers; with `unused`, first the images that no container was made from.
+
+    Return how many bytes are free now. Raises MinirunError.
+    """
     names = workshop.call("remove_unused")(settings) if unused else []
     paths, bytes_ = workshop.call("collect")(settings)
     _print("Deleted Images:", [*(f"untagged: {name}" for name in names), *paths])

@@ -226,7 +226,10 @@ def _begin(options: run_config.RunOptions) -> Callable[[Container], None] | None
 
 
 def _note_holders(options: run_config.RunOptions) -> Callable[[Container], None] | None:
-    """Return what writes down who has which GPU; None if stage 5 does, or if there are none."""
+    """Return the function that records GPU holders.
+
+    None: stage 5 records them, or no GPU was asked for.
+    """
     if options.cdi:
         return options.cdi.record
     return installed.record if options.gpu_hook else None

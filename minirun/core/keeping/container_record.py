@@ -152,7 +152,7 @@ class ContainerRecord(Record):
     health: dict[str, Any] | None = None
     """How its health is checked: minirun.running.health; None: it is not."""
     mounts: MountRecords | None = None
-    """What flags and image have mounted in it: its volumes are in use by it as long as it is."""
+    """Mounts from flags and image. Their volumes count as used while the container exists."""
     cap_add: list[str] | None = None
     """--cap-add, as the user wrote it."""
     cap_drop: list[str] | None = None

@@ -200,8 +200,7 @@ def is_at_dev(row: dict[str, Any]) -> bool:
 
 
 def is_filled(config: Config, row: dict[str, Any]) -> bool:
-    """Return True for the bind mount of a volume that gets what the image has there, if it is
-    empty; `run IMAGE` has them."""
+    """Return True if this mount is a volume that is filled from the image when it is empty."""
     words = row.get("options") or ()
     return bool(config.choices.layers) and is_bind(row) and mount_options.COPY_UP in words
 

@@ -130,7 +130,10 @@ def end_by_signals() -> None:
 
 
 def wait_for_start(container: Container, exec_fd: int) -> None:
-    """Wait until `start` writes to exec.fifo, or dies once it has removed it; else the next may."""
+    """Wait until `start` writes to exec.fifo.
+
+    If a `start` died after it removed the FIFO, go on too. Otherwise the next `start` will write.
+    """
     poll = select.poll()
     poll.register(exec_fd, select.POLLIN)
     while True:

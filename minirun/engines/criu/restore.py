@@ -76,7 +76,7 @@ def _usual(container: Container, options: CriuOptions) -> list[str]:
 
 
 def _enter(container: Container, options: CriuOptions) -> list[str]:
-    """In the child that will be CRIU: go to where it works; return what it is told of that.
+    """In the child that will be CRIU: go to its working place; return more options for CRIU.
 
     Raises MinirunError, OSError.
     """

@@ -1,4 +1,4 @@
-"""Which GPU driver this host has, or is to stand in for it, and what that one has to give."""
+"""Choose the GPU driver, real or simulated, and list what it provides."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def _masquerade(scene: Scene, packet: PacketFacts) -> WayStep:
     found = scene.rules.judge("postrouting", packet, "nat")
     if found.word == ruleset.MASQUERADE:
         return WayStep("masquerade", OK, f"{found.where}: by the address of {packet.link_out}")
-    text = f"no rule gives it the host's address: others cannot answer {packet.source}"
+    text = f"no rule masquerades it: other hosts cannot reply to {packet.source}"
     verdict = UNKNOWN if found.word == ruleset.UNKNOWN else STOPS
     return WayStep("masquerade", verdict, text, steps.AGAIN)
 

@@ -44,7 +44,7 @@ def _checked(config: Config, key: str) -> str:
         raise ConfigError(f"{where}: is not the name of a sysctl")
     dotted = ".".join(parts)
     if dotted == "kernel.hostname":
-        raise ConfigError(f"{where}: the name of the container is hostname's to say")
+        raise ConfigError(f"{where}: set `hostname` in config.json instead")
     kind = next((kind for prefix, kind in NAMESPACED if dotted.startswith(prefix)), None)
     if kind is None:
         raise ConfigError(f"{where}: is not separate per container")

@@ -196,8 +196,8 @@ def is_work(call: Call) -> bool:
 def _inits(processes: dict[int, Process], messages: list[ObservedMessage]) -> list[int]:
     """Return those that can be an init, in their order: those that change their root, if any do.
 
-    What a hook made is none: nvidia-container-cli gives ldconfig a root of its own. Hooks get the
-    container's state.
+    A process that a hook made is no init: nvidia-container-cli gives ldconfig a root of its own.
+    Hooks get the container's state.
     """
     told = {pid for message in messages for pid in _readers_of_state(processes, message)}
     born = [

@@ -114,7 +114,7 @@ def _build(args: list[str], settings: Settings) -> int:
 
 
 def _prune(args: list[str], settings: Settings) -> int:
-    """Ask, and remove what no image and no container needs: minirun's, as `system prune` is."""
+    """Ask, and remove unused layers: minirun's, as `system prune` is."""
     return int(part("minirun.cli.docker.prune", "main_of_images")(args, settings))
 
 

@@ -18,7 +18,7 @@ _HEADER = ("TYPE", "TOTAL", "ACTIVE", "SIZE", "RECLAIMABLE")
 
 
 class ImageGc(Flags):
-    """Remove what no image and no container needs."""
+    """Remove unused layers."""
 
     command = "image gc"
 
@@ -31,7 +31,7 @@ class Df(Flags):
 
 
 def main_gc(args: list[str], settings: Settings) -> int:
-    """Remove what no image and no container needs; print each path. Raises ImageError."""
+    """Remove unused layers; print each path. Raises ImageError."""
     ImageGc(args).none()
     removed, freed = collect(settings)
     show(f"removed {path}: no image and no container needs it" for path in removed)
@@ -39,8 +39,10 @@ def main_gc(args: list[str], settings: Settings) -> int:
 
 
 def collect(settings: Settings) -> tuple[list[str], int]:
-    """Remove what no image and no container needs; return its paths, and the bytes that are free
-    again. Raises ImageError."""
+    """Remove unused layers; return their paths, and the bytes that are free again.
+
+    Raises ImageError.
+    """
     try:
         before = _size(settings)
         removed = gc.collect(settings.store, lambda: store_use.find(settings).certain().layers)

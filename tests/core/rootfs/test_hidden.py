@@ -185,7 +185,7 @@ def test_a_sysctl_of_a_namespace_is_written(inside: Inside, key: str, value: str
         ("vm.swappiness", ALL, "is not separate per container"),
         ("fs.file-max", ALL, "is not separate per container"),
         ("kernel.domainname", ("mount",), "needs a uts namespace"),
-        ("kernel.hostname", ALL, "the name of the container is hostname's to say"),
+        ("kernel.hostname", ALL, "set `hostname` in config.json instead"),
         ("kernel.shmmax", ("mount", "uts"), "needs a ipc namespace"),
         ("net.ipv4.ip_forward", ("mount", "ipc"), "needs a network namespace"),
         ("net.ipv4/../../kernel/core_pattern", ALL, "is not the name of a sysctl"),

@@ -1,4 +1,4 @@
-"""What NVIDIA's stack passes over in silence, said: one line each, on stderr and in the log.
+"""Warnings for faults that NVIDIA's stack ignores: one line each, on stderr and in the log.
 
 The real nvidia-container-cli ends with status 0 and an unusable container where kernel module and
 libraries are of different versions, where ld.so.cache does not list the libraries, where

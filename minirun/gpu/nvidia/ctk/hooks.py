@@ -1,4 +1,4 @@
-"""What a CDI spec has done in a container that config.json cannot say: the hooks themselves.
+"""The hooks of a CDI spec: changes in a container that config.json cannot express.
 
     create-symlinks                    links beside the libraries, and below /dev/dri/by-path
     update-ldcache                     SONAME links and /etc/ld.so.cache, by the host's ldconfig;
