@@ -7,6 +7,7 @@
 # make bench   the start measured against runc and crun
 # make recordings   record anew what `minirun replay` ships
 # make reference   write its pages anew          make man   minirun.1 and one for each command: build/man
+# make path    trace a start, without and with GPUs: tutorials/reference/one-start.md, every function of it
 # make notebooks  write them, and what the lessons ship, from tutorials/NN-topic.LANGUAGE.md
 # make quotes  what the pages quote of the tree, written anew; what is to be read again is said
 # make site    the lessons, notebooks with outputs, reference, recordings: build/site; LESSONS="…"
@@ -23,7 +24,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: help setup packages tested launcher images demo lab test check bench matrix test-v2 journeys recordings \
-	notebooks quotes site slides assignment pictures reference man conformance bats clean
+	notebooks quotes site slides assignment pictures reference path man conformance bats clean
 
 # the interpreter, and what makes images; what minirun can do without, for names of processes and
 # for networks
@@ -159,6 +160,10 @@ bats: setup
 reference:
 	$(PUBLISH).reference
 	$(PYTHON) tests/journeys/page.py
+
+path: tested
+	@$(PYTHON) rootfs-tools/build busybox
+	$(PUBLISH).reference.one_start
 
 man: setup
 	@$(PUBLISH).man

@@ -68,16 +68,22 @@ An appendix, which a reader may skip: keeping/, state.json and the like. Its own
 where.
 
 From config.json on, the core is the whole start of a container, except these, which extras and
-rings name (gpu/inject: stages/s5_inject). `run --gpus 0 IMAGE` as it stands needs no more. What
-comes before, an image and its config.json, is no part of a start.
+rings name (gpu/inject: stages/s5_inject). `run --gpus 0 IMAGE` without a network needs no more.
+What comes before, an image and its config.json, is no part of a start.
 
     running/supervise     calls create, and stays until the container ends
-    oci/validate          checks config.json before anything reads it
-    cgroups, cgroups/v2   stage 1: the cgroup, with its limits and device rules
-    net                   stage 1: the loopback device
-    oci/home              stage 7: $HOME, from the image's /etc/passwd
-    oci/seccomp           stage 7: the filter of system calls
+    oci/validate          checks the config.json of a bundle before anything reads it
+    cgroups               stage 1: the cgroup, with its limits and device rules; cgroups/v1 or
+                          cgroups/v2 has those of this host's version
+    net                   Loopback, an extra. Stage 1: the loopback device
+    oci/home              Home, an extra. While the hooks run: $HOME, from the image's /etc/passwd
+    oci/seccomp           Seccomp, an extra. The filter of system calls, compiled in stage 1 and
+                          installed in stage 7
     gpu/nvidia/hook       stage 4: the translation, also as a program of its own
     gpu/inject            stage 5: the order of the work. gpu/nvidia/cli/planner plans what is put
                           in; gpu/apply puts it in
+
+So a plain start has three of the extras in the table of extras. With the default network it has
+Networks (net/attach), too. tutorials/reference/one-start.md lists each function of a start, in the
+order in which they run; begin there to see how much it is.
 """

@@ -12,6 +12,7 @@ words after it choose lessons, or recordings. Tests import these modules as they
   site           make site        the pages; pages/ has what Sphinx reads, and the frames
   reference      make reference   the pages in tutorials/reference that are counted or collected:
                                   api, commands, conformance (its rows: table.py), docker, events
+                  make path       the functions of a start: one_start, start, tracer
   man            make man         build/man, from the tables of --help
   recordings     make recordings  minirun/recordings
 

@@ -1,0 +1,207 @@
+"""One start, traced: which functions of minirun run in it, in which process, and in which order.
+
+tracer.py writes it down; here are the surroundings in which it runs, and a reader of what it
+wrote. A lambda or a comprehension is part of the function in whose lines it stands; one that stands
+in none, such as a table's, is not counted.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import minirun as package
+from minirun.cgroups import hierarchies
+from minirun.core.keeping.places import STORE
+
+SOURCE = Path(package.__file__).parent
+TRACER = Path(__file__).with_name("tracer.py")
+SLOW = str(SOURCE / "__main__.py")
+"""The program without its launcher."""
+COMMANDS = {
+    "plain": ("run", "--rm", "busybox", "true"),
+    "gpus": ("run", "--rm", "--gpus", "0,1", "busybox", "true"),
+}
+PROCESSES = {
+    ("__main__.py", "start"): "runtime",
+    ("core/lifecycle.py", "run_init"): "init",
+    ("core/stages/s3_prestart.py", "_hook"): "hook",
+    ("gpu/nvidia/cli/ldconfig.py", "_become"): "ldconfig",
+    ("net/nft.py", "_become"): "nft",
+}
+"""A function that one kind of process alone calls → the name of that."""
+LUCK = {
+    "running/pipes.py": ("step", "finish", "end", "_held", "_read", "_write", "_write_all"),
+}
+"""File → methods of a start that depend on luck, and are not counted. The runtime waits for two
+things, the end of the command's output and the end of its process: which one it sees first decides
+which of these run, and in which order. All others are the same each time."""
+_SHELL = """
+folder=$1 store=$2 version=$3 python=$4 tracer=$5 program=$6; shift 6
+mkdir "$folder/store" "$folder/trace"
+mount -t tmpfs -o mode=755 tmpfs "$folder/store"
+for name in images layers; do
+    mkdir "$folder/store/$name"; mount --bind "$store/$name" "$folder/store/$name"; done
+mount --rbind "$folder/store" "$store"
+for drivers in /proc/driver/nvidia /sys/module /sys/bus/pci /sys/class; do
+    [ ! -d $drivers ] || mount -t tmpfs tmpfs $drivers; done
+if [ $version = 1 ]; then umount --all --types cgroup2
+else umount --recursive /sys/fs/cgroup; mount -t cgroup2 cgroup2 /sys/fs/cgroup; fi
+"$python" -I "$program" "$@"
+exec "$python" -I "$tracer" "$folder/trace" "$program" "$@"
+"""
+
+
+class Function(NamedTuple):
+    """A function of minirun's."""
+
+    file: str
+    """Its path below minirun/."""
+    name: str
+    """With its class, or the function that it stands in: Channel.say, _launch.record."""
+    lines: frozenset[int]
+    """From `def` to its last line; those of a function in it are not among them."""
+    text: str
+    """The first sentence of its docstring. A public or special method without one has its class's;
+    any other "".
+    """
+
+
+class Start(NamedTuple):
+    """What ran."""
+
+    calls: dict[str, list[tuple[str, Function]]]
+    """Process → (stage of the log, or "load"; function), at its first call in that stage."""
+    lines: dict[str, set[int]]
+    """File → the lines that ran."""
+
+    def functions(self) -> dict[Function, None]:
+        """Return all that ran, in any process."""
+        return dict.fromkeys(each for rows in self.calls.values() for _, each in rows)
+
+    def executed(self, function: Function) -> int:
+        """Return how many lines of a function ran."""
+        return len(function.lines & self.lines[function.file])
+
+
+def run(command: str, version: int, network: str = "none", program: str = SLOW) -> Start:
+    """Start a container in surroundings that are the same on each machine; return what ran.
+
+    The first start there makes what later ones find (folders, the simulated driver), and is not
+    traced. `version`: cgroup file systems of that one alone are mounted. Version 2's has no
+    controllers there, as below a cgroup that passes none on. No GPU of the host can be seen.
+    Raises CalledProcessError.
+    """
+    environment = {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/root",
+        "MINIRUN_NETWORK": network,
+    }  # fmt: skip
+    apart = ("unshare", "--mount", "--net", "--propagation", "private")
+    with tempfile.TemporaryDirectory() as folder, _cgroup(version) as enter:
+        words = (folder, STORE, str(version), sys.executable, str(TRACER), program)
+        subprocess.run(
+            [*enter, *apart, "sh", "-ec", _SHELL, "sh", *words, *COMMANDS[command]],
+            env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=True,
+        )  # fmt: skip
+        return _read(Path(folder, "trace"))
+
+
+@contextmanager
+def _cgroup(version: int) -> Iterator[tuple[str, ...]]:
+    """Yield the words before a command that make a cgroup without controllers its root."""
+    if version == 1:
+        yield ()
+        return
+    above = Path(hierarchies.version_2(), f"minirun-path-{os.getpid()}")
+    below = above / "none"
+    below.mkdir(parents=True)
+    try:
+        enter = 'echo 0 > "$0/cgroup.procs"; exec unshare --cgroup "$@"'
+        yield ("sh", "-ec", enter, str(below))
+    finally:
+        for folder in (below / "minirun", below, above):
+            _remove(folder)
+
+
+def _remove(cgroup: Path) -> None:
+    """Remove a cgroup that no process is in, but one perhaps that has not ended yet."""
+    deadline = time.monotonic() + 3
+    while cgroup.exists():
+        try:
+            cgroup.rmdir()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _read(folder: Path) -> Start:
+    """Read the files of all processes; two of one kind (nft's) are one."""
+    start = Start({}, {})
+    for path in sorted(folder.iterdir()):
+        rows = [line.split() for line in path.read_bytes().rstrip(b"\0").decode().splitlines()]
+        calls = []
+        for kind, *words in rows:
+            file = str(Path(words[-2]).relative_to(SOURCE))
+            if kind == "line":
+                start.lines.setdefault(file, set()).add(int(words[-1]))
+            elif (each := function_at(file, int(words[-1]))) and not _is_luck(each):
+                calls.append((words[0], each))
+        named = (PROCESSES.get((each.file, each.name)) for _, each in calls)
+        known = start.calls.setdefault(next(filter(None, named)), [])
+        known.extend(each for each in dict.fromkeys(calls) if each not in known)
+    return start
+
+
+def _is_luck(function: Function) -> bool:
+    return function.name.rpartition(".")[2] in LUCK.get(function.file, ())
+
+
+def function_at(file: str, line: int) -> Function | None:
+    """Return the innermost function in whose lines this one is; None if it is in none."""
+    found = [each for first, last, each in _functions(file) if first <= line <= last]
+    return found[-1] if found else None
+
+
+@cache
+def _functions(file: str) -> list[tuple[int, int, Function]]:
+    """Return the functions of a file, each with its first and last line; outer ones come first."""
+    return list(_below(ast.parse((SOURCE / file).read_text()), file, ""))
+
+
+def _below(
+    node: ast.AST, file: str, name: str, above: ast.ClassDef | None = None
+) -> Iterator[tuple[int, int, Function]]:
+    """Yield the functions in a node; `above` is the class that it is the body of."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.ClassDef):
+            yield from _below(child, file, name, above)
+            continue
+        own = f"{name}.{child.name}".lstrip(".")
+        inner = list(_below(child, file, own, child if isinstance(child, ast.ClassDef) else None))
+        if isinstance(child, ast.FunctionDef):
+            first = min([child.lineno, *(each.lineno for each in child.decorator_list)])
+            last = child.end_lineno or first
+            lines = set(range(child.lineno, last + 1)).difference(*(e.lines for *_, e in inner))
+            text = _first_sentence(child)
+            if above and not text and not re.match(r"_[a-z]", child.name):
+                text = _first_sentence(above)
+            function = Function(file, own, frozenset(lines), text)
+            yield first, last, function
+        yield from inner
+
+
+def _first_sentence(node: ast.FunctionDef | ast.ClassDef) -> str:
+    """Return the first sentence of a docstring; "" without one."""
+    paragraph = (ast.get_docstring(node) or "").partition("\n\n")[0]
+    return re.split(r"(?<=[.)`])\. |\. (?=[A-Z`])", " ".join(paragraph.split()))[0].rstrip(".")
