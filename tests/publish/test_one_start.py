@@ -1,5 +1,6 @@
 """The page of one start lists the functions that run, in the order of their first call."""
 
+import functools
 import importlib
 import re
 from pathlib import Path
@@ -38,6 +39,11 @@ def ran(*starts: start.Start) -> set[tuple[str, str]]:
     return {(each.file, each.name) for one in starts for each in one.functions()}
 
 
+@functools.cache
+def plain() -> start.Start:
+    return start.run("plain", 1)
+
+
 def needs(kind: str) -> None:
     if f" {kind} " not in Path("/proc/mounts").read_text():
         skip(f"no {kind} file system is mounted on this machine")
@@ -45,17 +51,15 @@ def needs(kind: str) -> None:
 
 def test_with_version_1() -> None:
     needs("cgroup")
-    plain, gpus = start.run("plain", 1), start.run("gpus", 1)
-    assert listed("\n".join(one_start.tables(plain))) == listed(part(PLAIN)), ANEW
-    besides = one_start.tables(gpus, plain.functions())
+    assert listed("\n".join(one_start.tables(plain()))) == listed(part(PLAIN)), ANEW
+    besides = one_start.tables(start.run("gpus", 1), plain().functions())
     assert listed("\n".join(besides)) == listed(part(GPUS)), ANEW
 
 
 def test_with_the_default_network() -> None:
     needs("cgroup")
     installed("nft")
-    plain, network = start.run("plain", 1), start.run("plain", 1, "bridge")
-    besides = one_start.tables(network, plain.functions())
+    besides = one_start.tables(start.run("plain", 1, "bridge"), plain().functions())
     assert listed("\n".join(besides)) == listed(part(NETWORK)), ANEW
 
 
