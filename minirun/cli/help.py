@@ -1,7 +1,8 @@
 """`minirun help [COMMAND]`, and what --help prints: the texts are in help.toml.
 
 A section of it belongs to one class of flags, or to a command that has none. What several classes
-say of a flag of one name stands with their base, down to [Flags] for all.
+say of a flag of one name stands with their base, down to [Flags] for all. Commands stand in groups,
+and so do flags, of a class that has many: `run --help GPU` prints one group.
 """
 
 import os
@@ -20,6 +21,10 @@ with open(os.path.join(os.path.dirname(__file__), "help.toml"), "rb") as file:
     TEXTS: dict[str, Any] = tomllib.load(file)
 
 
+COMMANDS: dict[str, str] = {
+    name: said for group in TEXTS["commands"].values() for name, said in group.items()
+}
+"""Each command, and what it does, in the order of the overview."""
 _CALLING = frozenset(("run", "exec", "spec", "ps", "observe", "nvidia-container-runtime"))
 """Commands whose flags end at the first argument: --help behind it is another program's."""
 
@@ -31,14 +36,16 @@ class Help(Flags):
 
 
 def main(args: list[str], settings: Settings) -> int:
-    """Print what --help behind the same words prints."""
+    """Print what --help among the same words prints."""
     words = Help(args).args
-    return cli.main([*(words[:1] if words[:1] and words[0] in _CALLING else words), "--help"])
+    called = 1 if words and words[0] in _CALLING else len(words)
+    return cli.main([*words[:called], "--help", *words[called:]])
 
 
 def answer(asked: HelpAsked) -> int:
     """Print the help that was asked for; return the exit status."""
-    text = usage(type(asked.flags), asked.flags.command)
+    group = "" if asked.status else "".join(asked.flags.args[:1])
+    text = usage(type(asked.flags), asked.flags.command, group)
     columns = os.get_terminal_size(asked.fd).columns if os.isatty(asked.fd) else 0
     folded = "\n".join(_folded(line, columns) for line in text.splitlines()) if columns else text
     return write(table.page(folded.splitlines(), fd=asked.fd), asked.fd) or asked.status
@@ -54,17 +61,41 @@ def _folded(line: str, columns: int) -> str:
     )  # fmt: skip
 
 
-def usage(flags: type[Flags], command: str) -> str:
-    """Return the help text of one command, or of the whole program."""
+def usage(flags: type[Flags], command: str, group: str = "") -> str:
+    """Return the help text of one command, or of the whole program; or one group of its flags."""
+    line, text = head(flags, command)
+    known = flags.known()
+    tables = {
+        title: dict(row(flags, key, known[key]) for key in keys.split() if key in known)
+        for title, keys in groups(flags).items()
+    }
+    blocks = [
+        _table(f"Flags, {title}:" if title else "Flags:", rows)
+        for title, rows in tables.items()
+        if rows and (title.lower() == group.lower() or group.lower() not in map(str.lower, tables))
+    ]
+    if len(blocks) == 1 < len(tables):
+        return "\n\n".join([line, *blocks]) + "\n"
+    if flags is cli.GlobalFlags:
+        blocks[:0] = [_table(f"{title}:", rows) for title, rows in TEXTS["commands"].items()]
+    if len(tables) > 1:
+        shown = ", ".join(title for title, rows in tables.items() if rows)
+        blocks.insert(0, f"minirun {command} --help GROUP shows one group of flags: {shown}")
+    return "\n\n".join([line, text, *blocks]) + "\n"
+
+
+def head(flags: type[Flags], command: str) -> tuple[str, str]:
+    """Return the line that begins with Usage, and the text below it."""
     names = [command] if flags is Flags else [base.__name__ for base in flags.__mro__]
     texts = next(TEXTS[name] for name in names if "text" in TEXTS.get(name, ()))
     words = ["Usage: minirun", command, "[flags]", texts.get("arguments", "")]
-    blocks = [" ".join(filter(None, words)), texts["text"].rstrip()]
-    if flags is cli.GlobalFlags:
-        blocks.append(_table("Commands:", TEXTS["commands"]))
-    known = flags.known().items()
-    blocks.append(_table("Flags:", dict(row(flags, key, one) for key, one in known)))
-    return "\n\n".join(blocks) + "\n"
+    return " ".join(filter(None, words)), texts["text"].rstrip()
+
+
+def groups(flags: type[Flags]) -> dict[str, str]:
+    """Return the flags of a class in groups: title → keys, with a space between; one may be ""."""
+    found = (TEXTS.get(base.__name__, {}).get("groups") for base in flags.__mro__)
+    return next(filter(None, found), {"": " ".join(flags.known())})
 
 
 def _table(title: str, rows: dict[str, str]) -> str:

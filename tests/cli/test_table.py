@@ -22,7 +22,7 @@ from minirun import __version__
 from minirun.cli import COMMANDS, GlobalFlags, entry_of
 from minirun.cli.docker.run_flags import RunFlags
 from minirun.cli.docker.run_options import READERS
-from minirun.cli.help import TEXTS
+from minirun.cli.help import COMMANDS as COMMAND_TEXTS
 from minirun.gpu.asked import drivers
 from minirun.gpu.asked.variables import OTHER_VENDORS
 
@@ -83,7 +83,7 @@ def test_the_overview_names_every_command_and_global_flag(minirun: Program) -> N
     done = minirun("--help")
     assert done.returncode == 0
     assert minirun().stdout == done.stdout
-    for name, text in TEXTS["commands"].items():
+    for name, text in COMMAND_TEXTS.items():
         assert any(line.split() == [name, *text.split()] for line in done.stdout.splitlines())
     for flag in GlobalFlags.known().values():
         assert f"{flag.names[0]} " in done.stdout

@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_is_one_for_each_command(folder: Path) -> None:
-    names = {f"minirun-{name}.1" for name in help.TEXTS["commands"]}
+    names = {f"minirun-{name}.1" for name in help.COMMANDS}
     assert {path.name for path in folder.iterdir()} == {"minirun.1", *names}
 
 

@@ -50,11 +50,10 @@ def _of(words: list[str]) -> list[str]:
 
 def _described(flags: type[Flags], command: str) -> list[str]:
     """Return the usage, the text and the flags of one command: what --help prints."""
-    usage, text = help.usage(flags, command).removeprefix("Usage: ").split("\n\n", 1)
-    text = text.partition("\n\nFlags:\n")[0].partition("\n\nCommands:\n")[0]
+    usage, text = help.head(flags, command)
     lines = [
         ".PP",
-        f".B {escaped(usage)}",
+        f".B {escaped(usage.removeprefix('Usage: '))}",
         ".PP",
         ".nf",
         escaped(text),
@@ -78,7 +77,7 @@ def _page(title: str, name: str, what: str, body: list[str], also: list[str]) ->
 
 def pages() -> dict[str, str]:
     """Return file name → man page."""
-    commands: dict[str, str] = help.TEXTS["commands"]
+    commands: dict[str, str] = help.COMMANDS
     body = _described(cli.GlobalFlags, "")
     body.append(".SH COMMANDS")
     for name, what in commands.items():

@@ -51,10 +51,10 @@ def help_of(words: list[str]) -> str:
 
 def text() -> str:
     """Return the page."""
-    rows = [f"| [`{name}`](#{name}) | {what} |" for name, what in help.TEXTS["commands"].items()]
+    rows = [f"| [`{name}`](#{name}) | {what} |" for name, what in help.COMMANDS.items()]
     flags = help_of([]).partition("\nFlags:\n")[2].rstrip()
     parts = [HEAD + "\n".join(rows), f"## Flags before the command\n\n```text\n{flags}\n```"]
-    for name in help.TEXTS["commands"]:
+    for name in help.COMMANDS:
         pages = [help_of([name, *words.split()]) for words in ("", *BELOW.get(name, ()))]
         blocks = [f"```text\n{page.rstrip()}\n```" for page in pages]
         parts.append("\n\n".join([f"## {name}", *blocks]))
