@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Limit(Record):
-    """A property of linux.resources, and the kernel's file for it in each version."""
+    """A property of linux.resources: the kernel's file, and systemd's property, in each version."""
 
     v1: str
     v2: str = ""
@@ -43,28 +43,44 @@ class Limit(Record):
     kind: type[int | str] = int
     zero_counts: bool = False
     """True if 0 is a value; else it means, as null does, that nothing is set."""
+    unit_v1: str = ""
+    """systemd.resource-control(5); empty if systemd has none."""
+    unit_v2: str = ""
+
+    def file(self, version: int) -> str:
+        """Return the file of version 1 or 2."""
+        return self.v1 if version == 1 else self.v2
+
+    def unit(self, version: int) -> str:
+        """Return systemd's property for cgroups of version 1 or 2."""
+        return self.unit_v1 if version == 1 else self.unit_v2
 
 
 LIMITS = {
-    "memory.limit": Limit("memory.limit_in_bytes", "memory.max"),
-    "memory.swap": Limit("memory.memsw.limit_in_bytes", "memory.swap.max"),
-    "memory.reservation": Limit("memory.soft_limit_in_bytes", "memory.low"),
+    "memory.limit": Limit(
+        "memory.limit_in_bytes", "memory.max", unit_v1="MemoryLimit", unit_v2="MemoryMax"
+    ),
+    "memory.swap": Limit("memory.memsw.limit_in_bytes", "memory.swap.max", unit_v2="MemorySwapMax"),
+    "memory.reservation": Limit("memory.soft_limit_in_bytes", "memory.low", unit_v2="MemoryLow"),
     "memory.kernelTCP": Limit("memory.kmem.tcp.limit_in_bytes"),
     "memory.swappiness": Limit("memory.swappiness", zero_counts=True),
     "memory.disableOOMKiller": Limit("memory.oom_control", kind=bool),
-    "cpu.shares": Limit("cpu.shares", "cpu.weight"),
+    "cpu.shares": Limit("cpu.shares", "cpu.weight", unit_v1="CPUShares", unit_v2="CPUWeight"),
     "cpu.period": Limit("cpu.cfs_period_us", "cpu.max"),
     "cpu.quota": Limit("cpu.cfs_quota_us", "cpu.max"),
     "cpu.burst": Limit("cpu.cfs_burst_us", "cpu.max.burst", zero_counts=True),
     "cpu.idle": Limit("cpu.idle", "cpu.idle", zero_counts=True),
     "cpu.realtimePeriod": Limit("cpu.rt_period_us"),
     "cpu.realtimeRuntime": Limit("cpu.rt_runtime_us"),
-    "cpu.cpus": Limit("cpuset.cpus", "cpuset.cpus", str),
-    "cpu.mems": Limit("cpuset.mems", "cpuset.mems", str),
-    "pids.limit": Limit("pids.max", "pids.max", zero_counts=True),
+    "cpu.cpus": Limit("cpuset.cpus", "cpuset.cpus", str, unit_v2="AllowedCPUs"),
+    "cpu.mems": Limit("cpuset.mems", "cpuset.mems", str, unit_v2="AllowedMemoryNodes"),
+    "pids.limit": Limit(
+        "pids.max", "pids.max", zero_counts=True, unit_v1="TasksMax", unit_v2="TasksMax"
+    ),
 }
-"""In the order in which a new cgroup takes them. Both versions take the number as it is, except
-for version 2's swap, shares, quota and period."""
+"""The one table of limits, in the order in which a new cgroup takes them. docker's flags and its
+inspect name the same properties by these paths. Both versions take the number as it is, except for
+version 2's swap, shares, quota and period."""
 
 
 def values(resources: dict[str, Any]) -> dict[str, int | str]:

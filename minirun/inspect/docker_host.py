@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minirun.core.keeping import places
@@ -86,8 +86,7 @@ def _in_full(names: Sequence[str] | None) -> list[str]:
 def host_config(container: Container) -> Fields:
     """Return HostConfig. Raises OSError."""
     record, config = container.record, container.config
-    limits = record.resources or config.resources
-    cpu, memory = limits.get("cpu") or {}, limits.get("memory") or {}
+    limit = _limits(record.resources or config.resources)
     held = ((config.process.get("capabilities") or {}).get("bounding")) or []
     added, dropped = _in_full(record.cap_add), _in_full(record.cap_drop)
     if not record.managed:  # a bundle's: what differs from docker's default
@@ -97,7 +96,7 @@ def host_config(container: Container) -> Fields:
     tmpfs = {row["target"]: row["tmpfs"] for row in record.mounts or () if "tmpfs" in row}
     groups = (config.process.get("user") or {}).get("additionalGids") or []
     privileged = set(held) >= set(NUMBERS) and not config.linux.get("maskedPaths")
-    quota, period = cpu.get("quota") or 0, cpu.get("period") or 0
+    quota, period = limit("cpu.quota", 0), limit("cpu.period", 0)
     by_cpus = quota > 0 and period == _CPUS_PERIOD  # --cpus; docker's NanoCpus
     namespaces = config.namespaces
     return Fields(
@@ -118,17 +117,16 @@ def host_config(container: Container) -> Fields:
         Tmpfs=tmpfs or None,
         UTSMode=_shared(container, "uts"), UsernsMode="" if "user" in namespaces else "host",
         ShmSize=_shm_size(container), Sysctls=config.linux.get("sysctl") or {}, Runtime="minirun",
-        Isolation="", CpuShares=cpu.get("shares") or 0, Memory=memory.get("limit") or 0,
+        Isolation="", CpuShares=limit("cpu.shares", 0), Memory=limit("memory.limit", 0),
         NanoCpus=quota * 10**9 // period if by_cpus else 0,
-        CgroupParent="", BlkioWeight=(limits.get("blockIO") or {}).get("weight") or 0,
+        CgroupParent="", BlkioWeight=limit("blockIO.weight", 0),
         CpuPeriod=0 if by_cpus else period, CpuQuota=0 if by_cpus else quota,
-        CpusetCpus=cpu.get("cpus") or "", CpusetMems=cpu.get("mems") or "",
+        CpusetCpus=limit("cpu.cpus", ""), CpusetMems=limit("cpu.mems", ""),
         Devices=_devices(config.linux.get("devices") or []),
         DeviceRequests=_device_requests(record.gpus),
-        MemoryReservation=memory.get("reservation") or 0,
-        MemorySwap=memory.get("swap") or 0, MemorySwappiness=memory.get("swappiness"),
-        OomKillDisable=bool(memory.get("disableOOMKiller")),
-        PidsLimit=(limits.get("pids") or {}).get("limit"),
+        MemoryReservation=limit("memory.reservation", 0), MemorySwap=limit("memory.swap", 0),
+        MemorySwappiness=limit("memory.swappiness", None),
+        OomKillDisable=limit("memory.disableOOMKiller", False), PidsLimit=limit("pids.limit", None),
         Ulimits=[
             Fields(Name=row["type"][7:].lower(), Hard=row["hard"], Soft=row["soft"])
             for row in config.process.get("rlimits") or []
@@ -136,6 +134,17 @@ def host_config(container: Container) -> Fields:
         MaskedPaths=config.linux.get("maskedPaths") or [],
         ReadonlyPaths=config.linux.get("readonlyPaths") or [],
     )  # fmt: skip
+
+
+def _limits(resources: dict[str, Any]) -> Callable[[str, Any], Any]:
+    """Return a look-up by a path of minirun.cgroups.resources.LIMITS, and what null means there."""
+
+    def limit(path: str, default: Any) -> Any:
+        section, _, member = path.partition(".")
+        value = (resources.get(section) or {}).get(member)
+        return default if value is None else value
+
+    return limit
 
 
 def _log_config(record: ContainerRecord) -> Fields:

@@ -28,7 +28,7 @@ def limits(container: Container) -> LimitFacts:
 
     def read(limit: str) -> str:
         """Return what the file of a property holds; empty if there is none."""
-        file = LIMITS[limit].v1 if record["version"] == 1 else LIMITS[limit].v2
+        file = LIMITS[limit].file(record["version"])
         controller = file.split(".")[0] if record["version"] == 1 else ""
         try:
             return state.read_text(f"{record['dirs'][controller]}/{file}").strip()

@@ -1,9 +1,18 @@
 """linux.resources as files and values."""
 
+import inspect
+import json
+import re
+from pathlib import Path
+
 import pytest
 
 from minirun.cgroups import resources
+from minirun.cgroups.resources import LIMITS
+from minirun.cli.docker import run_flags
+from minirun.cli.runc import update
 from minirun.core.errors import ConfigError
+from minirun.inspect import docker_host
 from minirun.oci import validate
 
 
@@ -144,3 +153,25 @@ def test_unified_comes_last_and_as_it_is():
         ("io", "io.max", "8:0 rbps=1", "linux.resources.unified.io.max"),
         ("io", "io.max", "8:16 wiops=2", "linux.resources.unified.io.max"),
     ]
+
+
+def test_whoever_names_a_limit_names_one_of_the_table() -> None:
+    """The shape of config.json, the flags of `run` and `update`, and docker's document."""
+    text = Path(validate.__file__).with_name("shape.json").read_text()
+    shape = json.loads(text)["config.json"]["linux"]["resources"]
+    kinds = {"integer": int, "uint64": int, "string": str, "boolean": bool}
+    for path, one in LIMITS.items():
+        section, _, member = path.partition(".")
+        assert kinds[shape[section][member]] is one.kind, path
+    begin = "linux.resources."
+    flags = {
+        one.path.removeprefix(begin)
+        for one in run_flags.PROPERTIES.values()
+        if one.path.startswith(begin)
+    }
+    document = set(re.findall(r'limit\("([^"]+)"', inspect.getsource(docker_host)))
+    assert len(document) > 10
+    for path in flags | document | set(update._paths().values()):
+        assert path in LIMITS or path in ("cpu", "pids", "devices") or path[:8] == "blockIO.", path
+    known = flags | set(update._paths().values()) | {"memory.kernelTCP"}  # no kernel limits it now
+    assert set(LIMITS) <= known

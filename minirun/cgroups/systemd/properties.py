@@ -24,13 +24,6 @@ if TYPE_CHECKING:
     from minirun.cgroups.systemd.bus import Properties
 
 INFINITY = (1 << 64) - 1
-_UNITS = {
-    "memory.limit": ("MemoryLimit", "MemoryMax"), "memory.swap": ("", "MemorySwapMax"),
-    "memory.reservation": ("", "MemoryLow"), "cpu.shares": ("CPUShares", "CPUWeight"),
-    "cpu.cpus": ("", "AllowedCPUs"), "cpu.mems": ("", "AllowedMemoryNodes"),
-    "pids.limit": ("TasksMax", "TasksMax"),
-}  # fmt: skip
-"""A property of linux.resources → systemd's for cgroups of version 1 and 2; empty for none."""
 _MORE = {
     "blkio.weight": "BlockIOWeight", "memory.min": "MemoryMin", "memory.high": "MemoryHigh",
 }  # fmt: skip
@@ -43,9 +36,7 @@ def of_resources(limits: dict[str, Any], version: int) -> Properties:
     """Return the properties that say what linux.resources says. Raises ConfigError."""
     settings = (resources.for_v1 if version == 1 else resources.for_v2)(limits)
     values = {setting.file: setting.value for setting in settings}
-    names = _MORE | {
-        resources.LIMITS[name][version - 1]: units[version - 1] for name, units in _UNITS.items()
-    }
+    names = _MORE | {one.file(version): one.unit(version) for one in resources.LIMITS.values()}
     found: Properties = []
     for file, value in values.items():
         name = names.get(file)

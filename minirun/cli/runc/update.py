@@ -16,7 +16,7 @@ import sys
 from minirun.cgroups import cgroup_of
 from minirun.cli import as_runc, either
 from minirun.cli.docker.stop import each
-from minirun.cli.flags import Flags, flag
+from minirun.cli.flags import Flags, flag, name_of
 from minirun.cli.output import show
 from minirun.cli.words import size
 from minirun.core.container import Container
@@ -31,7 +31,7 @@ from minirun.oci import validate
 from minirun.running import lookup
 
 with lazy:
-    from minirun.cli.docker import properties
+    from minirun.cli.docker import properties, run_flags
     from minirun.running import restarts
 
 TYPE_CHECKING = False
@@ -182,10 +182,11 @@ def _resources(flags: Update) -> dict[str, Any]:
     if flags.kernel_memory or flags.kernel_memory_tcp:
         warn("--kernel-memory is passed over: the kernel has no such limit any more")
     found: dict[str, Any] = {"cpu": properties.cpus("--cpus", flags.cpus)} if flags.cpus else {}
-    for key, (section, member, read) in _LIMITS.items():
+    for key, path in _paths().items():
         if text := getattr(flags, key):
-            name = f"--{key.replace('_', '-')}"
-            found.setdefault(section, {})[member] = read(name, text)
+            section, _, member = path.partition(".")
+            read = _size if section == "memory" else _text if path in _TEXTS else _number
+            found.setdefault(section, {})[member] = read(name_of(key), text)
     pids = {"pids": found.pop("pids")} if "pids" in found else {}  # 0: docker's word for no limit
     return {name: set_ for name, value in found.items() if (set_ := _set(value))} | pids
 
@@ -205,15 +206,20 @@ def _text(flag: str, text: str) -> str:
     return text
 
 
-_LIMITS: dict[str, tuple[str, str, Callable[[str, str], int | str]]] = {
-    "blkio_weight": ("blockIO", "weight", _number), "pids_limit": ("pids", "limit", _number),
-    "cpu_period": ("cpu", "period", _number), "cpu_quota": ("cpu", "quota", _number),
-    "cpu_burst": ("cpu", "burst", _number), "cpu_share": ("cpu", "shares", _number),
-    "cpu_shares": ("cpu", "shares", _number),
-    "cpu_rt_period": ("cpu", "realtimePeriod", _number), "cpu_idle": ("cpu", "idle", _number),
-    "cpu_rt_runtime": ("cpu", "realtimeRuntime", _number), "memory": ("memory", "limit", _size),
-    "memory_reservation": ("memory", "reservation", _size),
-    "memory_swap": ("memory", "swap", _size), "cpuset_cpus": ("cpu", "cpus", _text),
-    "cpuset_mems": ("cpu", "mems", _text),
+_MORE = {
+    "cpu_share": "cpu.shares", "cpu_burst": "cpu.burst", "cpu_idle": "cpu.idle",
+    "pids_limit": "pids.limit",
 }  # fmt: skip
-"""Flag → section and member of linux.resources, and what reads its value."""
+"""runc's own flags, and one of which `run` makes more than a number: their path in
+linux.resources."""
+_TEXTS = ("cpu.cpus", "cpu.mems")
+
+
+def _paths() -> dict[str, str]:
+    """Return flag → its path in linux.resources: `run` has most of these flags."""
+    paths = {
+        key: one.path.removeprefix("linux.resources.")
+        for key, one in run_flags.PROPERTIES.items()
+        if key in Update.__annotations__ and one.path.count(".") == 3
+    }
+    return paths | _MORE
