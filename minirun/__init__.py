@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
+        """Import what `import minirun` offers, at its first use."""
         if name not in __all__:
             raise AttributeError(f"module 'minirun' has no attribute {name!r}")
         return getattr(__import__("minirun.api", fromlist=[name]), name)

@@ -34,6 +34,7 @@ def main() -> int:
 
 
 def _main() -> int:
+    """Set up signals and the standard streams, run the command line, return its exit status."""
     try:
         from minirun import cli
     except (OSError, ImportError) as error:  # no descriptor is left to open a file of the program

@@ -204,4 +204,5 @@ def from_record(record: CgroupRecord, init: ProcessIdentity | None = None) -> Cg
 
 
 def _v2(path: str, mount: str) -> Cgroup:
+    """Return version 2's cgroup `path`; `mount` is where its file system is."""
     return v2.CgroupV2(path, mount)

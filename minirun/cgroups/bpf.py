@@ -51,12 +51,14 @@ _bpf = libc.bind_syscall(c_int, c_void_p, c_uint)
 
 
 def _call(command: int, attr: ctypes.Array[ctypes.c_char], shown: dict[str, object]) -> int:
+    """Call bpf(2), and log it. Raises OSError."""
     shown = {"cmd": _COMMANDS[command], **shown}
     raw = (_NUMBER, command, ctypes.addressof(attr), ctypes.sizeof(attr))
     return libc.logged("bpf", _bpf, raw, shown, _COMMANDS[command])
 
 
 def _attr(layout: str, *values: int | bytes) -> ctypes.Array[ctypes.c_char]:
+    """Return union bpf_attr of bpf(2), with these values in it."""
     raw = struct.pack("<" + layout, *values)
     return ctypes.create_string_buffer(raw, len(raw))
 
@@ -78,6 +80,7 @@ def load(kind: ProgramType, instructions: bytes, name: str) -> int:
     }
 
     def call(log: ctypes.Array[ctypes.c_char] | None) -> int:
+        """Load it once, with or without a place for the verifier's words."""
         attr = _attr(
             "IIQQIIQII16s",
             kind.number, len(instructions) // _INSTRUCTION, ctypes.addressof(code),

@@ -100,6 +100,7 @@ def _block(rule: DeviceRule) -> bytes:
 
 
 def _verdict(rule: DeviceRule) -> bytes:
+    """Return the instructions that answer yes or no if a rule's access fits."""
     mask = ruleset.bits(rule.access)
     if rule.access == "rwm":
         return YES if rule.allow else NO

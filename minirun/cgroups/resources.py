@@ -154,6 +154,7 @@ def for_v2(resources: dict[str, Any]) -> list[Setting]:
 
 
 def _v2_value(name: str, todo: dict[str, int | str]) -> str:
+    """Return a limit's value in the form of version 2's file."""
     value = todo[name]
     if name == "memory.swap":
         return _swap_alone(todo)

@@ -80,4 +80,5 @@ def container_rules(rows: list[dict[str, Any]]) -> list[DeviceRule]:
 
 
 def _number(value: int | None) -> int | None:
+    """Return a major or minor number; None, which means any, for one below 0."""
     return None if value is None or value < 0 else value

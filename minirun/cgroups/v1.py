@@ -151,6 +151,7 @@ class CgroupV1(Cgroup):
         apply(settings, self._joined)
 
     def _devices(self) -> tree.Dir:
+        """Return the directory in the hierarchy of the devices controller. Raises MinirunError."""
         if "devices" not in self._joined:
             raise MinirunError(
                 "device rules: no hierarchy of the devices controller is mounted",
@@ -187,6 +188,7 @@ class CgroupV1(Cgroup):
         return list(dict.fromkeys([*self._dirs, *everywhere, *self._hybrid()]))
 
     def _hybrid(self) -> list[str]:
+        """Return the directory in cgroup2 of a hybrid host, as a list of one or none."""
         return [self._unified.path] if self._unified else []
 
     def frozen(self) -> bool:
@@ -217,6 +219,7 @@ class CgroupV1(Cgroup):
         return version_1_mounts((hierarchy, hierarchy.path + self.path) for hierarchy in joined)
 
     def _close_join_files(self) -> None:
+        """Close the tasks files that `prepare_join` has opened."""
         for fd, _ in self._join_files:
             os.close(fd)
         self._join_files = []

@@ -226,6 +226,7 @@ class CgroupV2(Cgroup):
         return ContainerMounts(False, (mount,), ())
 
     def _close_join_fd(self) -> None:
+        """Close cgroup.procs."""
         if self._join_fd >= 0:
             os.close(self._join_fd)
             self._join_fd = -1

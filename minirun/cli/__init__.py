@@ -213,6 +213,7 @@ def part(module: str, name: str) -> Any:
 
 
 def _settings(flags: GlobalFlags) -> Settings:
+    """Return what the flags before the command say, or else the environment. Raises UsageError."""
     store = flags.store or os.environ.get("MINIRUN_STORE") or ""
     root = flags.root or os.environ.get("MINIRUN_ROOT") or (store and f"{store}/{CONTAINERS}")
     if not (store and root):

@@ -141,6 +141,7 @@ class Flags:
         return any(name in one.names for one in cls.known().values())
 
     def _read(self, rest: list[str]) -> None:
+        """Read words up to the first argument, or, with `mixed`, all. Raises UsageError."""
         while rest:
             word = rest.pop(0)
             if word == "--":
@@ -172,6 +173,7 @@ class Flags:
             self._take(name, None, rest)
 
     def _take(self, name: str, value: str | None, rest: list[str]) -> None:
+        """Take one flag, and its value, which may be the first of `rest`. Raises UsageError."""
         hint = f"see 'minirun {self.command} --help'".replace("  ", " ")
         if name in self.left_out:
             raise UsageError(f"{name} is left out", self.left_out[name], self.wrong)

@@ -66,6 +66,7 @@ class _Lazy:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> Any:
+        """Stand in for import: return a name without its module."""
         if globals is not self.globals:  # another thread's
             return self.importer(name, globals, locals, fromlist, level)
         return _Package(name) if fromlist else _named(name)
@@ -82,6 +83,7 @@ class _Lazy:
 
 
 def _named(name: str) -> Any:
+    """Return a module if it is loaded, else one that loads at its first use."""
     return sys.modules.get(name) or LazyModule(name)
 
 

@@ -87,6 +87,7 @@ def apply(
 
 
 def _execute(step: Step, place: Place) -> None:
+    """Execute one step; if its path is a link to nothing, at the link's target in the root."""
     try:
         step.execute(place)
     except FileNotFoundError:  # a link to nothing: its target is made, inside the root
@@ -237,4 +238,5 @@ def resolve(root: Root, path: str, seen: Seen) -> tuple[str, bool]:
 
 
 def _parts(path: str) -> list[str]:
+    """Return a path's names, without empty ones and dots."""
     return [part for part in path.split("/") if part not in ("", ".")]

@@ -72,7 +72,10 @@ class DeviceNode(Record):
         return f"mknod -m {self.mode or 0:o} {self.path} c {self.major} {self.minor}"
 
     def execute(self, at: Place) -> None:
-        """Do it. Raises GPUError for another file under one of its names, OSError."""
+        """Bind the host's node; if the driver is simulated, make one.
+
+        Raises GPUError for another file under one of its names, OSError.
+        """
         if self.host_path:
             self._bind(at)
         elif at.is_mapped:
@@ -163,7 +166,7 @@ class BindMount(Record):
         return f"mount --rbind {self.host_path} {self.path}"
 
     def execute(self, at: Place) -> None:
-        """Do it. Raises OSError."""
+        """Bind it to its path in the container. Raises OSError."""
         fd = driverroot.open_source(at.driver_root, self.host_path)
         try:
             attributes = sum(_ATTRIBUTES[name] for name in self.options)
@@ -206,7 +209,7 @@ class Link(Record):
         return f"ln -s {self.target} {self.path}"
 
     def execute(self, at: Place) -> None:
-        """Do it. Raises MinirunError, OSError."""
+        """Make the link. Raises MinirunError, OSError."""
         if not has(at.root, self.path, os.O_PATH | os.O_NOFOLLOW):
             operations.Symlink(self.target, self.path).execute(at.root)
 
@@ -219,6 +222,7 @@ class Tmpfs(Record):
     mode: int = 0o555
 
     def _plan(self) -> Plan:
+        """Return the operations: the tmpfs, then the files in it."""
         why = "hides what was there"
         view = operations.MountFs("tmpfs", "tmpfs", self.path, _TMPFS, f"mode={self.mode:o}", why)
         return (view, *self.files)
@@ -228,7 +232,7 @@ class Tmpfs(Record):
         return "\n".join(operation.describe() for operation in self._plan())
 
     def execute(self, at: Place) -> None:
-        """Do it. Raises OSError."""
+        """Mount the tmpfs, and write its files. Raises OSError."""
         execute(self._plan(), at.root)
 
 

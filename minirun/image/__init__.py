@@ -53,6 +53,7 @@ def split(text: str) -> Reference:
 
 
 def _split_domain(text: str) -> tuple[str, str]:
+    """Return (registry, the rest) of a reference; docker.io and library/ are filled in."""
     first, slash, rest = text.partition("/")
     is_domain = slash and (
         first == "localhost" or "." in first or ":" in first or first.lower() != first

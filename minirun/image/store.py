@@ -206,6 +206,7 @@ def _candidates(store: str, wanted: Reference) -> list[str]:
 
 
 def _image(path: str, details: ImageDetails) -> Image:
+    """Return the record of an image from its image.json."""
     layers = tuple(_layer(path, number, name) for number, name in enumerate(details["layers"]))
     return Image(
         f"{details['name']}:{details['tag']}", layers, tuple(details["env"]),

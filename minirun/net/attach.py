@@ -150,7 +150,7 @@ def _record(store: str, each: LinkPlan) -> None:
 def _attach(
     route: Route, store: str, container: Container, asked: NetworkRequest, pid: int
 ) -> None:
-    """Do it; the caller holds the lock. Raises MinirunError, OSError."""
+    """Put init on its networks; the caller holds the lock. Raises MinirunError, OSError."""
     planned = plans.plan(route, store, container, asked, pid)
     networks = [each.network for each in planned]
     for each in planned:

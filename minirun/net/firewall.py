@@ -146,6 +146,7 @@ def draw(rows: list[tuple[str, str]]) -> str:
 
 
 def _added(rows: list[tuple[str, str]]) -> list[str]:
+    """Return nft's commands that add these elements."""
     return [f"add element {TABLE} {name} {{ {what} }}" for name, what in rows]
 
 
@@ -205,6 +206,7 @@ def missing(document: list[dict[str, Any]] | None, rows: list[tuple[str, str]]) 
 
 
 def _key(element: str) -> str:
+    """Return an element without what it maps to."""
     return element.partition(" : ")[0]
 
 

@@ -95,6 +95,7 @@ def _call(*words: str) -> int:
 
 
 def _read(file: str) -> list[str]:
+    """Return the addresses that a file keeps; none if it cannot be read."""
     try:
         return [str(one) for one in jsonlite.loads(state.read_text(file))]
     except (OSError, ValueError, TypeError):

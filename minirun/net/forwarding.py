@@ -172,6 +172,7 @@ def _namespace() -> int:
 
 
 def _file(store: str) -> str:
+    """Return the path of the file that keeps what was switched on."""
     return f"{folder(store)}/{places.FORWARDING}"
 
 

@@ -86,6 +86,7 @@ def all_of(store: str, network: str) -> list[Lease]:
 
 
 def _read(fd: int) -> Iterator[Lease]:
+    """Yield the leases of a folder; files that are no leases are passed over."""
     for name in sorted(os.listdir(fd)):
         if name.startswith("."):
             continue
@@ -196,4 +197,5 @@ def save_last(store: str, network: Network, address: str) -> None:
 
 
 def _last(store: str, network: Network) -> str:
+    """Return the path of the file that keeps the address given last."""
     return f"{folder(store, network.name)}/{places.LEASES}/{_LAST}"

@@ -288,6 +288,7 @@ def remove_bridge(route: Route, store: str, network: Network) -> None:
 
 
 def _delete(route: Route, index: int, why: str) -> None:
+    """Remove a link; one that is gone is fine. Raises OSError."""
     try:
         route.change("link", "del", why, index=index)
     except OSError as error:

@@ -131,7 +131,7 @@ class NetlinkRequest(Record):
         return f"ip link add {_in_words(words)}"
 
     def execute(self, route: Route) -> None:
-        """Send it. Raises OSError, as Route.change does."""
+        """Send the request. Raises OSError, as Route.change does."""
         words = dict(self.words)
         if "dev" in words:
             words = {"index": route.index(words.pop("dev")), **words}

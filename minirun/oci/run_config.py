@@ -191,6 +191,7 @@ def _below(parent: str, container_id: str) -> str:
 
 
 def _process(run: RunOptions, env: list[str]) -> dict[str, Any]:
+    """Return config.json's `process`."""
     uid, gid, groups = run.user
     caps = _held(run)
     held = {"bounding": caps, "effective": caps, "permitted": caps}
@@ -232,6 +233,7 @@ def capabilities(add: tuple[str, ...], drop: tuple[str, ...]) -> list[str]:
 
 
 def _mounts(run: RunOptions, mounts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return config.json's `mounts`: the usual ones, as flags change them, then those of -v."""
     if run.privileged:
         open_ones = ("/sys", "/sys/fs/cgroup")
         mounts = [_writable(row) if row["destination"] in open_ones else row for row in mounts]
@@ -280,6 +282,7 @@ def _bind(
 
 
 def _linux(run: RunOptions, example: dict[str, Any]) -> dict[str, Any]:
+    """Return config.json's `linux`: namespaces, limits, hidden paths, seccomp."""
     shared = {"network"} if run.host_network else set()
     shared |= {"ipc"} if run.ipc == "host" else set()
     linux: dict[str, Any] = {
@@ -320,6 +323,7 @@ def revealing(cpus: str = CPUS) -> list[str]:
 
 
 def _resources(run: RunOptions) -> dict[str, Any]:
+    """Return linux.resources: device rules, and the limit of processes."""
     if run.privileged:
         resources: dict[str, Any] = {"devices": [{"allow": True, "access": "rwm"}]}
     else:

@@ -34,6 +34,7 @@ def keep(root: str, container_id: str) -> None:
 
 
 def _make(root: str) -> int:
+    """Open the history; make it if it is missing. Raises OSError."""
     try:
         return open_folder(root)
     except FileNotFoundError:
@@ -70,6 +71,7 @@ def names(fd: int) -> list[str]:
 
 
 def _is_log(name: str) -> bool:
+    """Return True if a name is STAMP.NUMBER.ID.jsonl."""
     stamp, _, rest = name.partition(".")
     digits = stamp[:8] + stamp[9:] + rest.partition(".")[0]
     plain = len(stamp) == 15 and stamp[8] == "T" and digits.isascii() and digits.isdecimal()

@@ -59,8 +59,9 @@ class Streams:
         leaving: Leaving | None = None,
         shown: tuple[str, ...] = ("stdout", "stderr"),
     ) -> None:
-        """Open them. `leaving`: how a user may leave a terminal in front; `shown`: what he sees.
+        """Open the command's streams.
 
+        `leaving`: how a user may leave a terminal in front; `shown`: which streams the user sees.
         Raises OSError, and nothing is open then.
         """
         self.flows: list[tuple[int, int, int, str]] = []
@@ -82,6 +83,7 @@ class Streams:
             raise
 
     def _open(self, *, terminal: bool) -> None:
+        """Make the command's streams: a terminal, or three descriptors."""
         if terminal:
             self._prepare_terminal()
         else:
@@ -89,6 +91,7 @@ class Streams:
             self.console = Console(stdin, self._output("stdout", 1), self._output("stderr", 2))
 
     def _null(self) -> int:
+        """Open /dev/null, for an input that is empty."""
         fd = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self.theirs.append(fd)
         return fd
@@ -104,6 +107,7 @@ class Streams:
         return read_fd
 
     def _output(self, name: str, target: int) -> int:
+        """Make the pipe for stdout or stderr; return the command's end of it."""
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
         is_shown = not self.detach and name in self.shown
         self.flows.append((read_fd, target if is_shown else -1, read_fd, name))
@@ -191,6 +195,7 @@ class Streams:
             return None
 
     def _copy(self, pidfd: int, log: OutputLog | None, others: Attached | None) -> None:
+        """Pass the streams on, to the caller, the log and those who are attached."""
         flows = []
         for source, target, owned, name in self.flows:
             keep = log.keeper(name) if log and name else None

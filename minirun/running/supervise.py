@@ -74,6 +74,7 @@ def _run(
     options: SupervisorOptions,
     started: Callable[[Container], None] | None,
 ) -> int:
+    """Make, start and follow one container to its end; return its command's exit status."""
     viewers, streams = options.viewers, None
     try:
         signals.catch()

@@ -149,6 +149,7 @@ def _attachments(flags: ConfigFlags, words: list[str], store: str) -> tuple[Atta
 
 
 def _address(text: str, version: int) -> str:
+    """Return the address of --ip or --ip6; "" without one. Raises UsageError."""
     if not text:
         return ""
     where = "--ip" if version == 4 else "--ip6"

@@ -93,7 +93,8 @@ def _launch(
     else:
         supervision = supervision._replace(detach=True, held=True)
 
-    def record() -> ContainerRecord:  # of the process that calls it: it becomes the supervisor
+    def record() -> ContainerRecord:
+        """Return the container's first record, of the process that calls: its supervisor."""
         return first_record(settings, container_id, config)._replace(
             managed=True, auto_remove=flags.rm, image=image, args=list(options.args),
             gpus=flags.gpus, warnings=list(options.warnings), seccomp=options.seccomp,
@@ -107,6 +108,7 @@ def _launch(
         )  # fmt: skip
 
     def make() -> Container:
+        """Make the container's directory, and write --cidfile."""
         container = reserve(settings, config, record())
         if flags.cidfile:
             _write_id(flags.cidfile, container)
@@ -267,7 +269,7 @@ def _is_id(flags: RunFlags, settings: Settings) -> bool:
 
 
 def _viewers(flags: RunFlags, settings: Settings) -> Viewers:
-    """Return who looks on. Raises UsageError, OSError."""
+    """Return the views of the start that the flags ask for. Raises UsageError, OSError."""
     quiet = flags.quiet or flags.progress == "quiet"
     show = flags.plain or flags.pace or flags.progress in ("lanes", "plain", "tty")
     stepped = flags.step or flags.script or flags.rehearse or flags.large

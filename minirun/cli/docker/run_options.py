@@ -107,7 +107,7 @@ def from_flags(
 
 
 def _of_each(flags: ConfigFlags, image: Image) -> RunOptions:
-    """Return what each run has, whatever flags are given. Raises UsageError."""
+    """Return the options that every run has, such as its command. Raises UsageError."""
     cwd = flags.workdir or image.workdir or "/"
     if not cwd.startswith("/"):
         text = f"the working directory {cwd!r} is invalid, it needs to be an absolute path"

@@ -44,18 +44,22 @@ def check_plain(value: Any, left: int = _DEEPEST) -> None:
 
 
 def _is(*kinds: type) -> Callable[[Any], bool]:
+    """Return a check that a value is of one of these types, and of no class below them."""
     return lambda value: type(value) in kinds
 
 
 def _texts(value: Any) -> bool:
+    """Return True for a list of texts."""
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _named_texts(value: Any) -> bool:
+    """Return True for a dictionary whose values are texts."""
     return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
 
 
 def _is_pid(value: Any) -> bool:
+    """Return True if this may be a process's number; 0 for none."""
     return type(value) is int and 0 <= value <= _MOST_PIDS
 
 

@@ -16,6 +16,7 @@ else:
 
     class _RecordType(type):
         def __new__(mcls, name, bases, namespace):
+            """Make the class: its annotations are the fields, its attributes their defaults."""
             # Since Python 3.14 the namespace has a function in place of the annotations: PEP 649.
             # The class answers for them in every version.
             cls = type.__new__(mcls, name, bases, {**namespace, "__slots__": ()})
@@ -55,9 +56,11 @@ else:
             return tuple(self)
 
         def _asdict(self):
+            """Return field → value."""
             return dict(zip(self._fields, self, strict=True))
 
         def _replace(self, **new):
+            """Return a copy with other values in the fields that are named. Raises TypeError."""
             changed = tuple.__new__(type(self), map(new.pop, self._fields, self))
             if new:
                 raise TypeError(f"{type(self).__name__} has {self._fields}, and no {list(new)}")

@@ -122,6 +122,7 @@ def replace(path: str, text: str, temporary: str) -> None:
 
 
 def _write_or_remove(temporary: str, text: str) -> None:
+    """Write a file; if that fails, remove it. Raises OSError."""
     try:
         write(temporary, text)
     except OSError:

@@ -77,6 +77,7 @@ def _not_own(found: os.stat_result) -> str:
 
 
 def _read(fd: int, directory: str) -> ContainerRecord:
+    """Return the record in the open directory `fd`. Raises StateError, FileNotFoundError."""
     try:
         value = jsonlite.loads(read_file(fd, places.STATE).decode())
         if isinstance(value, dict) and value and not any(key in value for key in _OWN_KEYS):

@@ -31,6 +31,7 @@ def bind_syscall(*argtypes: Any) -> Any:
 
 
 def _typed(symbol: str, result: Any, argtypes: tuple[Any, ...]) -> Any:
+    """Return a function of libc's with the types of its result and arguments set."""
     function = _libc[symbol]
     function.argtypes = argtypes
     function.restype = result

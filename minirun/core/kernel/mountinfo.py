@@ -77,6 +77,7 @@ def parse(text: str, fs_type: str = "") -> list[Mount]:
 
 
 def _mount(line: str) -> Mount:
+    """Return the mount that a line of mountinfo describes: proc_pid_mountinfo(5)."""
     left, _, right = line.partition(" - ")
     mount_id, parent, device, root, mount_point, options, *propagation = left.split(" ")
     fs_type, source, super_options = right.split(" ", 2)

@@ -59,6 +59,7 @@ class MountAttr(ctypes.Structure):
 
 
 def _bytes(text: str | None) -> bytes | None:
+    """Return a path or an option as C has it; None for NULL."""
     return None if text is None else text.encode(errors="surrogateescape")
 
 
@@ -180,6 +181,7 @@ def new_filesystem(
 
 
 def _configure(fs: int, command: int, key: str | None, value: str | None) -> None:
+    """Set one option of a new file system, or create it: fsconfig(2)."""
     args = {"fs": fs, "command": command, "key": key, "value": value}
     raw = (431, fs, command, _bytes(key), _bytes(value), 0)
     libc.logged("fsconfig", _fsconfig, raw, args, key or "create")

@@ -44,6 +44,7 @@ def find(name: str, environment: dict[str, str]) -> str:
 
 
 def _check(path: str) -> None:
+    """Raise CommandError, with the shell's 126 or 127, if this file cannot be executed."""
     try:
         mode = os.stat(path).st_mode
     except OSError as error:

@@ -36,7 +36,7 @@ class RootMount(Record):
         return f"mount -t overlay overlay {self.path} -o {self._options(self.layers)}"
 
     def execute(self) -> Root:
-        """Do it, and open it. Raises ConfigError, OSError."""
+        """Mount the root filesystem, and open it. Raises ConfigError, OSError."""
         self.check()
         if self.layers:
             layers = self.layers

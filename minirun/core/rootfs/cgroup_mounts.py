@@ -38,7 +38,7 @@ class CgroupMounts(Record):
         return mount_entry.as_shell(self.row)
 
     def execute(self, root: Root) -> None:
-        """Do it. Raises ConfigError, OSError."""
+        """Mount the container's cgroups at /sys/fs/cgroup. Raises ConfigError, OSError."""
         root = mount_entry.MountPoints(root, self.row, self.where)
         path = self.row["destination"]
         flags = mount_options.parse(self.row.get("options") or []).flags & ~mounts.MS_RELATIME

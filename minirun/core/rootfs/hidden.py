@@ -52,7 +52,7 @@ class ReadOnlyPath(Record):
         return f"mount --rbind -o ro {self.path} {self.path}"
 
     def execute(self, root: Root) -> None:
-        """Do it. Raises MinirunError."""
+        """Make the path read-only, if it exists. Raises MinirunError."""
         try:
             target = root.open(self.path)
             flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH | mounts.AT_RECURSIVE
@@ -79,7 +79,7 @@ class MaskedPaths(Record):
         return "\n".join(f"hide {path}" for path, _ in self.rows)
 
     def execute(self, root: Root) -> None:
-        """Do it. Raises MinirunError."""
+        """Cover the paths, those that exist. Raises MinirunError."""
         covers = Covers()
         try:
             for path, where in self.rows:
@@ -134,7 +134,7 @@ class Covers:
         return made
 
     def close(self) -> None:
-        """Let go of the first."""
+        """Close the tmpfs that the others are copies of."""
         if self._first >= 0:
             os.close(self._first)
 

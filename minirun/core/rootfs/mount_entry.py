@@ -66,6 +66,7 @@ class MountPoints(Root):
         return self._checked(fd)
 
     def _checked(self, fd: int) -> int:
+        """Return `fd`, unless it lies over /proc and is not procfs there. Raises ConfigError."""
         place = _path_of(fd).removeprefix(self._above)
         over = place == "/proc" and not self._is_procfs
         if over or (place.startswith("/proc/") and place not in _LXCFS):

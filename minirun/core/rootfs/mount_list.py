@@ -28,6 +28,7 @@ def plan(container: Container) -> Plan:
 
 
 def _operation(container: Container, row: dict[str, Any], where: str) -> Operation:
+    """Return the operation of one entry; one of type cgroup becomes several mounts."""
     config = container.config
     if row.get("type") in cgroup_mounts.TYPES:
         view = container.cgroup.mounts_for_container()
@@ -48,7 +49,7 @@ class ListedMount(Record):
         return mount_entry.as_shell(self.row)
 
     def execute(self, root: Root) -> None:
-        """Do it. Raises ConfigError, MinirunError."""
+        """Mount it, below the root. Raises ConfigError, MinirunError."""
         try:
             mount_entry.mount(self.config, root, self.row, self.where, self.extras)
         except OSError as error:
@@ -76,9 +77,10 @@ class ReadOnlyMount(Record):
         return f"mount -o remount,ro {self.path}"
 
     def execute(self, root: Root) -> None:
-        """Do it. Raises OSError."""
+        """Make the mount read-only. Raises OSError."""
         mount_entry.change(root, self.path, mount_options.parse(["ro"]))
 
 
 def _is_read_only(row: dict[str, Any]) -> bool:
+    """Return True if an entry's options say ro."""
     return bool(mount_options.parse(row.get("options") or []).flags & mounts.MS_RDONLY)

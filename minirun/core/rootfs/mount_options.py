@@ -125,5 +125,6 @@ def parse(words: list[str]) -> MountOptions:
 
 
 def _change(so_far: tuple[int, int], word: tuple[int, int]) -> tuple[int, int]:
+    """Return (bits that are set, bits that are cleared) after one more word."""
     (on, off), (more, less) = so_far, word
     return on & ~less | more, off & ~more | less

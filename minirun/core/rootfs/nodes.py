@@ -81,7 +81,7 @@ class MakeOrBindNode(Record):
         return self.node.describe()
 
     def execute(self, root: Root) -> None:
-        """Do it. Raises ConfigError, OSError."""
+        """Make the node, or bind the host's. Raises ConfigError, OSError."""
         if self.in_user_namespace and self.node.kind != "p":
             _bind(root, self.node)
             return
@@ -107,7 +107,7 @@ class Guarded(Record):
         return self.operation.describe()
 
     def execute(self, root: Root) -> None:
-        """Do it. Raises MinirunError, OSError."""
+        """Make it, unless that were in a folder of the host. Raises MinirunError, OSError."""
         if not self.roots:
             self.roots.append(OwnRoot(root.fd))
         operation = self.operation

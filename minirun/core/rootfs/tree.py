@@ -84,6 +84,7 @@ def _empty(top: int) -> None:
     number = 0
 
     def clear(fd: int, depth: int) -> None:
+        """Remove all that is in the directory `fd`, `depth` below the top."""
         nonlocal number
         for name in os.listdir(fd):
             while not _unlink(fd, name):

@@ -64,7 +64,7 @@ class NewCgroupNamespace(Record):
 
 
 def runtime(container: Container, init_main: Callable[[Channel], NoReturn]) -> Init:
-    """Clone. The child goes on in `init_main`. Raises OSError, MinirunError."""
+    """Clone init, which goes on in `init_main`. Raises OSError, MinirunError."""
     config = container.config
     ends = Ends(container.directory)
     kinds = [kind for kind in CLONED if config.new_namespace(kind)]

@@ -9,7 +9,7 @@ from minirun.core.handshake import Channel, Message
 
 
 def init(channel: Channel) -> None:
-    """Ask, and hand over the turn. Raises PeerDied, MinirunError."""
+    """Ask for the prestart hooks, and hand over the turn. Raises PeerDied, MinirunError."""
     with events.stage(2, "init", "ask for the prestart hooks", why="init cannot see the host"):
         channel.say(Message.RUN_HOOKS, why="please run the prestart hooks of config.json")
     channel.say(Message.YOUR_TURN)

@@ -33,7 +33,7 @@ class Ready:
     """What init prepares before pivot_root, while the runtime runs the hooks."""
 
     def __init__(self, container: Container, root: Root) -> None:
-        """Prepare it. Raises OSError, MinirunError."""
+        """Prepare what init needs after pivot_root. Raises OSError, MinirunError."""
         os.umask(0o022)  # the root is built; else every user could write to what hooks make
         self.document = {**container.oci_state("creating"), "pid": os.getpid()}
         """The state for hooks in the container's namespaces: with the pid that init has there."""

@@ -48,9 +48,10 @@ class RunGpus(Record):
 
 
 def resolve(asked: GpuOptions, settings: Settings, container_id: str) -> RunGpus:
-    """Return what config.json gets. GPUs that are chosen here (count=N) are reserved.
+    """Return what config.json gets for the GPUs that are asked for.
 
-    Says on standard error what the user must know. Raises MinirunError, OSError.
+    GPUs that are chosen here (count=N) are reserved. Says on standard error what the user must
+    know. Raises MinirunError, OSError.
     """
     selector, refused = parse_gpus(asked.gpus) if asked.gpus is not None else None, ""
     if not selector:

@@ -120,10 +120,12 @@ def _with_domain(item: str) -> str:
 
 
 def _is_index(text: str) -> bool:
+    """Return True for a number from 0 to 9999, as Python writes it."""
     return text.isascii() and text.isdigit() and len(text) <= 4 and str(int(text)) == text
 
 
 def _is_selector(text: str) -> bool:
+    """Return True if a text may name a GPU: an index, a UUID, a PCI id, or index:index for MIG."""
     prefix, _, rest = text.partition("-")
     if prefix.upper() in ("GPU", "MIG") and rest:
         return all(c in _HEX or c == "-" for c in rest)

@@ -78,6 +78,7 @@ def driver_root(store: str, simulation: str = "") -> str:
 
 
 def _records(values: dict[str, Any], root: str) -> Inventory:
+    """Return an Inventory from the values of a specification."""
     kinds: dict[str, Any] = {"nodes": ControlNode, **dict.fromkeys(FILES, HostFile)}
     rows = {key: tuple(kind(*row) for row in values[key]) for key, kind in kinds.items()}
     cards = [Gpu(*row) for row in values["gpus"]]

@@ -90,6 +90,7 @@ class Seccomp(Extra):
             raise StateError(f"{places.SECCOMP} of {self.container.id} is damaged") from None
 
     def _read(self, text: str) -> Filter:
+        """Return the filter that `from_outside` has written as JSON."""
         row = jsonlite.loads(text)
         listener = profile.listener(self.config.linux["seccomp"])
         bpf, flags, allowed = bytes.fromhex(row["bpf"]), int(row["flags"]), int(row["allowed"])

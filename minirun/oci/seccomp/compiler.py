@@ -146,12 +146,13 @@ class Compiler:
 
 
 def _function(library: Any, name: str, result: Any, *argtypes: Any) -> Any:
+    """Return a function of libseccomp, with the types of its result and arguments set."""
     function = library[name]
     function.restype, function.argtypes = result, argtypes
     return function
 
 
 def _check(ret: int, culprit: str) -> None:
-    """libseccomp returns -errno. That a rule is there already (EEXIST) is no harm."""
+    """Raise OSError for libseccomp's -errno; a rule that is there already (EEXIST) is no harm."""
     if ret < 0 and ret != -17:
         raise OSError(-ret, os.strerror(-ret), culprit)

@@ -131,6 +131,7 @@ def _counts(
 
 
 def _filter(row: dict[str, Any], key: str, where: str) -> dict[str, Any]:
+    """Return an entry's includes or excludes, after a check of their types. Raises UsageError."""
     value = row.get(key) or {}
     lists = (value.get(name) or [] for name in ("arches", "caps")) if type(value) is dict else ()
     if type(value) is not dict or not all(type(each) is list for each in lists):
@@ -148,6 +149,7 @@ def _version(text: object, where: str) -> tuple[int, int]:
 
 
 def _objects(found: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
+    """Return the list of objects under `key`; empty if there is none. Raises UsageError."""
     rows = found.get(key)
     if rows is None:
         return []

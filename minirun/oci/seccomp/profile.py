@@ -100,7 +100,7 @@ class Rules(Record):
     listener: Listener | None
 
     def compile(self) -> Filter:
-        """Compile them, once. Raises ConfigError: too many instructions; OSError."""
+        """Compile the rules, once. Raises ConfigError: too many instructions; OSError."""
         bpf = b""
         if self.knows:
             bpf = new_calls.before(self.knows)
@@ -206,6 +206,7 @@ def _action(config: dict[str, Any], key: str, errno_key: str, where: str) -> int
 
 
 def _condition(arg: dict[str, Any], where: str) -> tuple[int, int, int, int]:
+    """Return an argument's condition: index, operator, value, value two. Raises ConfigError."""
     highest = 2**64 - 1
     return (
         _integer(arg.get("index"), 5, f"{where}.index"),
@@ -226,12 +227,14 @@ def _list(config: dict[str, Any], key: str, kind: type, where: str) -> list[Any]
 
 
 def _lookup(table: dict[str, int], name: object, where: str) -> int:
+    """Return the number of a name in a table of libseccomp's. Raises ConfigError."""
     if not isinstance(name, str) or name not in table:
         raise ConfigError(f"{where}: {name!r} is none of {', '.join(table)}")
     return table[name]
 
 
 def _integer(value: object, highest: int, where: str) -> int:
+    """Return a number from 0 to `highest`. Raises ConfigError."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= highest:
         raise ConfigError(f"{where}: {value!r} is not a number from 0 to {highest}")
     return value

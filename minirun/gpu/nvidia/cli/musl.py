@@ -41,6 +41,7 @@ def misfit_of_layers(layers: tuple[str, ...], edits: Edits) -> str:
 
 
 def _misfit(has_one: Callable[[tuple[str, ...]], bool], edits: Edits) -> str:
+    """Return the reason, from the loaders that the image has."""
     machine = os.uname().machine
     name, glibc = f"ld-musl-{machine}.so.1", _LOADERS.get(machine, "/")
     # /lib may be a link, which another layer has
@@ -60,4 +61,5 @@ def _layer_has_one(layer: str, paths: tuple[str, ...]) -> bool:
 
 
 def _has_one(root: Root, paths: tuple[str, ...]) -> bool:
+    """Return True if one of these paths is in the root."""
     return any(has(root, path) for path in paths)

@@ -232,6 +232,7 @@ def _libraries(
 
 
 def _gpu(inventory: Inventory, gpu: Gpu) -> list[Step]:
+    """Return the steps for one GPU: its node, and its folder below /proc/driver/nvidia."""
     base = proc_root(inventory.root)
     entry = f"{PROC}/gpus/{gpu.bus_id.lower()}"  # so with a module that shows the whole domain
     if not driverroot.exists(base, entry):

@@ -58,6 +58,7 @@ def in_line(config: Config, state: dict[str, Any]) -> list[str] | None:
 
 
 def _visible_first(name: str) -> tuple[bool, str]:
+    """Return a key for sorting: NVIDIA_VISIBLE_DEVICES comes before all other names."""
     return name != VISIBLE, name
 
 
@@ -75,6 +76,7 @@ def settings(chosen: Choices) -> HookSettings:
 
 
 def _load() -> HookSettings:
+    """Return the settings of config.toml; the defaults, fitted to this host, without one."""
     if not os.path.lexists(config_path()):
         options = DEFAULTS.options
         ldconfig, user = ldconfig_of(options.ldconfig), default_user()
@@ -123,6 +125,7 @@ def arguments(asked: NvidiaRequest) -> list[str]:
 
 
 def _option(name: str, value: str) -> str:
+    """Return --name=value; nothing for an empty value."""
     return f"{name}={value}" if value else ""
 
 

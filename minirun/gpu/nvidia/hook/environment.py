@@ -158,10 +158,12 @@ def listed(env: dict[str, str], swarm_resources: tuple[str, ...] = ()) -> tuple[
 
 
 def _is_legacy(env: dict[str, str]) -> bool:
+    """Return True for an image older than NVIDIA_REQUIRE_CUDA: it has CUDA_VERSION alone."""
     return bool(env.get("CUDA_VERSION")) and not env.get("NVIDIA_REQUIRE_CUDA")
 
 
 def _items(text: str | None) -> list[str]:
+    """Return the parts of a list with commas, without the empty ones."""
     return [item.strip() for item in (text or "").split(",") if item.strip()]
 
 
@@ -218,6 +220,7 @@ def _capabilities(env: dict[str, str], supported: tuple[str, ...], legacy: bool)
 
 
 def _requirements(env: dict[str, str], legacy: bool) -> tuple[str, ...]:
+    """Return what the image requires of driver and GPU: NVIDIA_REQUIRE_*. Raises GPUError."""
     if env.get("NVIDIA_DISABLE_REQUIRE") in _TRUE:
         return ()
     found = [
