@@ -6,11 +6,6 @@ passed on. Source: the OCI runtime-spec, config.md and config-linux.md.
 
 from __future__ import annotations
 
-import os
-
-from minirun.core import rings
-from minirun.core.errors import ConfigError
-from minirun.core.keeping import jsonlite, places, state_file
 from minirun.core.keeping.choices import DEFAULTS, Choices
 
 TYPE_CHECKING = False
@@ -22,8 +17,6 @@ ANNOTATION = "io.minirun."
 LOG = ANNOTATION + "log"
 """stages or syscalls: what its log holds (core.container). minirun obeys no other annotation."""
 GPU_HOOK = "nvidia-container-runtime-hook"
-MOST_BYTES = 4 << 20
-"""Bytes. A larger config.json is refused: parsed, it takes up to forty times the memory."""
 
 
 def environment_of(entries: Iterable[str] | None) -> dict[str, str]:
@@ -112,29 +105,3 @@ class Config:
         """Return True if a hook of stage 3 is NVIDIA's, and minirun itself does its work."""
         path: str = hook["path"]
         return path.rpartition("/")[2] == GPU_HOOK and not self.choices.gpu_hook
-
-
-def load(bundle: str, choices: Choices = DEFAULTS) -> Config:
-    """Read and check `bundle`/config.json. Raises ConfigError."""
-    path = f"{bundle}/{places.CONFIG}"
-    try:
-        document = rings.function("check_config")(jsonlite.loads(_read(path)))
-        return Config(document, bundle, choices)
-    except FileNotFoundError:
-        hint = "a bundle is a directory with a config.json; minirun spec makes one"
-        raise ConfigError(f"{path}: no such file", hint, status=1) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: byte {error.start} is not UTF-8", status=1) from None
-    except OSError as error:
-        raise ConfigError(f"{path}: {os.strerror(error.errno or 0).lower()}", status=1) from None
-    except ValueError as error:
-        raise ConfigError(f"{path}: {error}", status=1) from None
-
-
-def _read(path: str) -> str:
-    """Return the text of a config.json. Raises ValueError if it is too large, OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    try:
-        return state_file.read_regular(fd, MOST_BYTES).decode()
-    finally:
-        os.close(fd)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 
-from minirun.core import events, rings
+from minirun.core import events
 from minirun.core.config import LOG, Config
 from minirun.core.errors import ConfigError, StateError, UsageError
 from minirun.core.keeping import places, state, state_file
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import Settings
+from minirun.core.lazy import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Container:
     def cgroup(self) -> OwnCgroup:
         """Its cgroup, opened when it is first used: `start`, for one, does not use it."""
         if self._cgroup is None:
-            self._cgroup = rings.function("open_cgroup")(self)
+            self._cgroup = lazy.load("minirun.cgroups").open_for(self)
         return self._cgroup
 
     @cgroup.setter
@@ -208,6 +209,15 @@ class Extra:
 
     def before_exec(self) -> None:
         """Stage 7, init: called right before execve."""
+
+    def ending(self) -> None:
+        """At the end, whoever ends it: called before init is killed, if it still lives."""
+
+    def ended(self) -> None:
+        """After init's end: give back what the container has of the host, however little it is."""
+
+    def removed(self) -> None:
+        """Called before the container's directory is removed."""
 
 
 def log_detail(config: Config) -> str:

@@ -15,19 +15,20 @@ from minirun.core import events, handshake, rings
 from minirun.core.container import Container
 from minirun.core.errors import SIGNALLED, MinirunError, StateError, from_os
 from minirun.core.handshake import Channel
-from minirun.core.keeping import directories, places, state, state_file
+from minirun.core.keeping import directories, state
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
 
 with lazy:
-    from minirun.core import hooks
+    from minirun.core import extras, hooks
     from minirun.core.process import command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
+    from minirun.core.container import Extra
     from minirun.core.keeping.container_record import ContainerRecord, ProcessIdentity
 
 SIGKILL, SIGTERM = 9, 15
@@ -93,45 +94,13 @@ def kill(record: ContainerRecord, number: int) -> None:
         os.close(pidfd)
 
 
-def halt(container: Container) -> None:
-    """Have a container's supervisor start it no more, and take its newest record.
-
-    A supervisor that waits before the next start is woken by SIGTERM. Raises StateError, OSError.
-    """
-    path = f"{container.directory}/{places.HALTED}"
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-    container.record = state.load(container.settings.root, container.id)
-    supervisor = container.record.supervisor
-    waits = container.record.status == state.STOPPED and supervisor["pid"] != os.getpid()
-    if waits and state.is_alive(supervisor):
-        os.kill(supervisor["pid"], SIGTERM)
-
-
-def unhalt(container: Container) -> None:
-    """Let the container be started again. Raises OSError."""
-    try:
-        os.unlink(f"{container.directory}/{places.HALTED}")
-    except FileNotFoundError:
-        pass
-
-
-def is_halted(container: Container) -> bool:
-    """Return True if the container must not start again: it was stopped, or is being removed."""
-    return not os.path.exists(f"{container.directory}/{places.STATE}") or os.path.exists(
-        f"{container.directory}/{places.HALTED}"
-    )
-
-
 def destroy(container: Container) -> None:
     """Remove all of a container, whatever its state. Idempotent. Raises OSError, StateError.
 
     If the container keeps its files, only the files and the record remain.
     """
-    if container.record.restart and not container.keeps_files:
-        try:
-            halt(container)
-        except (FileNotFoundError, StateError):
-            pass  # it was never whole, or another command has removed it
+    for extra in _extras(container, "ending"):
+        extra.ending()
     if not events.log_fds():
         try:
             container.open_log()  # `delete` and `gc` go on with the container's log
@@ -145,22 +114,19 @@ def destroy(container: Container) -> None:
         except (StateError, ProcessLookupError):
             pass
     clear_cgroup(container)
-    if noted := record.root_mount:
-        rings.function("unmount_root")(noted)
     reap(record.init)
     await_supervisor(record.supervisor)
     give_back(container)
     _poststop(container)
-    anonymous = any(row.get("anonymous") for row in record.mounts or ())
-    if anonymous and (record.auto_remove or not record.complete):
-        rings.function("drop_volumes")(container)
     if record.exit_status is not None and not container.keeps_files:
         why = "the record, which says it too, goes now, and this log stays"
         events.emit("note", "command ended", {"status": record.exit_status}, why=why)
     events.close_log()
     if container.keeps_files:
         return
-    rings.function("keep_log")(container.settings.root, container.id)
+    for extra in _extras(container, "removed"):
+        extra.removed()
+    rings.keep_log(container.settings.root, container.id)
     directories.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
 
 
@@ -187,21 +153,7 @@ def _empty(container: Container, fd: int) -> None:
     except PermissionError:
         if not container.unprivileged or "user" not in container.config.namespaces:
             raise
-        rings.function("empty_directory")(container, fd)
-
-
-def save_end(container: Container, status: int) -> None:
-    """Record that a container has ended, with this exit status. Raises OSError.
-
-    The newest record is taken for it: `update` and others may have changed it meanwhile.
-    """
-    try:
-        newest = state_file.read(container.directory)
-    except StateError:  # damaged, or a stranger's by now
-        newest = container.record
-    ended = state.timestamp()
-    record = newest._replace(status=state.STOPPED, exit_status=status, finished=ended)
-    container.save(record)
+        rings.empty_directory(container, fd)
 
 
 def clear_cgroup(container: Container) -> None:
@@ -216,15 +168,22 @@ def clear_cgroup(container: Container) -> None:
         container.cgroup.remove(0 if is_known or container.record.init else UNNOTED_ENDS)
     except MinirunError:  # it is not empty; or it was to be systemd's, which does not run
         if is_known:
-            rings.function("clear_cgroup")(container.cgroup, PATIENCE)
+            rings.clear_cgroup(container.cgroup, PATIENCE)
 
 
 def give_back(container: Container) -> None:
-    """Give back what the container has of the host besides its cgroup. Raises OSError."""
-    if container.record.network:
-        rings.function("leave_networks")(container)
-    if container.record.shared_memory:
-        rings.function("unmount_shared_memory")(container)
+    """Give back what the container has of the host besides its cgroup.
+
+    Raises MinirunError, OSError.
+    """
+    for extra in _extras(container, "ended"):
+        extra.ended()
+
+
+def _extras(container: Container, point: str) -> Iterable[Extra]:
+    """Return the container's extras that act at one of the three points of an end."""
+    extras.prepare(container, frozenset((point,)))
+    return container.extras.values()
 
 
 def reap(init: ProcessIdentity | None) -> None:

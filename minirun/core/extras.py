@@ -27,12 +27,13 @@ _LIMITS = ("minirun.oci.tuning.limits.Limits", ("from_outside", "limit"))
 _TUNING = ("minirun.oci.tuning.tuning.Tuning", ("limit",))
 
 TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("--host-mounts", f"{_HOST_MOUNTS}.HostNamespace", ("clone", "isolate", "change_root")),
+    ("--host-mounts", f"{_HOST_MOUNTS}.HostNamespace",
+     ("clone", "isolate", "change_root", "ended")),
     ("linux.namespaces.path", *_NAMED), ("linux.namespaces.type=time", *_NAMED),
     ("linux.namespaces.type=user", "minirun.oci.namespaces.userns.IdMaps",
      ("from_outside", "inside")),
     ("linux.namespaces.type=network", "minirun.net.Loopback", ("inside",)),
-    ("--network", "minirun.net.attach.Networks", ("from_outside",)),
+    ("--network", "minirun.net.attach.Networks", ("from_outside", "ended")),
     ("linux.netDevices", "minirun.net.devices.NetDevices", ("from_outside",)),
     ("linux.rootfsPropagation", "minirun.oci.mounts.propagation.Propagation",
      ("isolate", "after_hiding")),
@@ -52,17 +53,22 @@ TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("linux.mountLabel", *_TUNING), ("linux.intelRdt", *_TUNING),
     ("--rootless", "minirun.oci.exec.created.NamespaceSender",
      ("from_outside", "before_pivot", "after_pivot", "while_waiting")),
+    ("--restart", "minirun.running.ends.Restarted", ("ending",)),
+    ("--shared-memory", "minirun.running.shared_memory.SharedMemory", ("ended",)),
+    ("--volumes", "minirun.running.volumes.AnonymousVolumes", ("removed",)),
 )  # fmt: skip
 
 
 POINTS = frozenset(name for name in vars(Extra) if not name.startswith("_"))
+END = frozenset(("ending", "ended", "removed"))
+"""The points of a container's end; all others are those of its start."""
 
 
-def prepare(container: Container, points: frozenset[str] = POINTS) -> None:
+def prepare(container: Container, points: frozenset[str] = POINTS - END) -> None:
     """Give a container what it needs beyond the core at `points`, by the name in the table.
 
-    That is before init is cloned from this process: after pivot_root nothing can be loaded any
-    more. Raises ConfigError, MinirunError, OSError.
+    For a start that is before init is cloned from this process: after pivot_root nothing can be
+    loaded any more. Raises ConfigError, MinirunError, OSError.
     """
     extras: dict[str, Extra] = {}
     flags = {
@@ -70,6 +76,9 @@ def prepare(container: Container, points: frozenset[str] = POINTS) -> None:
         "--network": container.record.network,
         "--no-pivot": container.record.no_pivot,
         "--rootless": container.unprivileged,
+        "--restart": container.record.restart,
+        "--shared-memory": container.record.shared_memory,
+        "--volumes": bool(container.record.mounts),
     }
     asked = container.config.raw | flags
     for path, name, where in TABLE:

@@ -113,7 +113,7 @@ def configure(
     host that belong to this container alone. Raises GPUError, OSError.
     """
     program = ldconfig.open_host(request.ldconfig)
-    entrance = rings.function("cgroup_entrance")(pid)
+    entrance = rings.cgroup_entrance(pid)
     owner = apply.enter(pid)
     root = OwnRoot(Root.at(request.rootfs).fd, own_folders)
     edits = _plan(found, request, root)._replace(no_cgroups=request.no_cgroups)

@@ -84,6 +84,10 @@ class Networks(Extra):
             why = "the default network cannot be made here"
             events.emit("note", "warning", {"text": text}, why=why)
 
+    def ended(self) -> None:
+        """Give all of it back; see :func:`leave`."""
+        leave(self.container)
+
 
 def _has_ended(init: Init) -> bool:
     """Return True if init has failed: of its namespace, which went with it, no error is told."""

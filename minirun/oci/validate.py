@@ -1,4 +1,4 @@
-"""Checks config.json and names the culprit by its exact path: ``mounts[3].options[0]: …``.
+"""Reads config.json, and names what is wrong by its exact path: ``mounts[3].options[0]: …``.
 
 shape.json is the runtime-spec's JSON schema in brief: a type, [a shape] for a list, {name: shape}
 for an object, in which what ends in ! must be there, and "*" stands for any name. Properties that
@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 
 from minirun.common.schema import UINT64, Checker, SchemaError, absolute, fail, without_nulls
+from minirun.core.config import Config
 from minirun.core.errors import ConfigError
-from minirun.core.keeping import jsonlite, state
+from minirun.core.keeping import jsonlite, places, state, state_file
+from minirun.core.keeping.choices import DEFAULTS, Choices
 from minirun.oci.rlimits import RLIMITS
 
 TYPE_CHECKING = False
@@ -47,11 +49,39 @@ _MOST_ITEMS = {
 }  # fmt: skip
 """How long a list may be whose every item is a call or a process; id maps: user_namespaces(7)."""
 _CHECKER = Checker("config.json", _MOST_ITEMS)
+_MOST_BYTES = 4 << 20
+"""Bytes. A larger config.json is refused: parsed, it takes up to forty times the memory."""
 NAMESPACES = ("pid", "network", "mount", "ipc", "uts", "user", "cgroup", "time")
 _ID_LIMIT = 2**32 - 1  # which is -1 to the kernel: "leave it as it is"
 _MOST_GROUPS = 1 << 16  # NGROUPS_MAX of linux/limits.h
 _LONGEST_NAME = 64  # bytes of a host name: HOST_NAME_MAX
 _LONGEST_INTERFACE = 15  # bytes of a network interface's name: IFNAMSIZ, less its NUL
+
+
+def load(bundle: str, choices: Choices = DEFAULTS) -> Config:
+    """Read and check `bundle`/config.json. Raises ConfigError."""
+    path = f"{bundle}/{places.CONFIG}"
+    try:
+        document = check(jsonlite.loads(_read(path)))
+        return Config(document, bundle, choices)
+    except FileNotFoundError:
+        hint = "a bundle is a directory with a config.json; minirun spec makes one"
+        raise ConfigError(f"{path}: no such file", hint, status=1) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} is not UTF-8", status=1) from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {os.strerror(error.errno or 0).lower()}", status=1) from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}", status=1) from None
+
+
+def _read(path: str) -> str:
+    """Return the text of a config.json. Raises ValueError if it is too large, OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        return state_file.read_regular(fd, _MOST_BYTES).decode()
+    finally:
+        os.close(fd)
 
 
 def check(raw: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ bundle          a container of a bundle, and runc's `run`
 supervise       `run`: from the start to the end; background: with -d
 joined          another container, whose namespaces a new one joins
 shared_memory   /dev/shm of a container that others may join
+ends            the end of a container that may start again
 restarts        --restart, and `start` of a container that has stopped
 attached        who is attached to a container in the background
 health          health checks

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import config as oci_config
-from minirun.core import endings, events, gates, lifecycle, rings
+from minirun.cgroups import cgroup_of, stopping
+from minirun.core import endings, events, gates, lifecycle
 from minirun.core.config import ANNOTATION, LOG, Config
 from minirun.core.container import Console, Container
 from minirun.core.errors import UsageError
@@ -23,8 +23,9 @@ from minirun.core.lazy import lazy
 from minirun.engines import other_hook
 from minirun.engines.origin import origin
 from minirun.gpu.asked import variables
+from minirun.oci import validate
 from minirun.oci.exec import sealed
-from minirun.running import handover, notify, signals
+from minirun.running import ends, handover, notify, signals
 from minirun.running.reserve import first_record, reserve
 
 with lazy:
@@ -66,7 +67,7 @@ class BundleOptions(Record):
 
         Raises ConfigError, GPUError, OSError.
         """
-        config = oci_config.load(os.path.abspath(self.directory or "."), self.choices)
+        config = validate.load(os.path.abspath(self.directory or "."), self.choices)
         if other_hook.is_there(config):
             config.choices = config.choices._replace(gpu_hook=True)
         if config.choices.gpu_driver not in variables.OTHER_VENDORS:
@@ -232,7 +233,7 @@ def _end(container: Container, status: int, *, keep: bool) -> None:
     """Delete the container, which has ended; to be kept are its record and its cgroup."""
     if keep:
         if not container.config.new_namespace("pid"):  # else init's end was that of all
-            rings.function("kill_cgroup")(container.cgroup)
-        endings.save_end(container, status)
+            stopping.kill(cgroup_of(container))
+        ends.save_end(container, status)
     else:
         endings.destroy(container)

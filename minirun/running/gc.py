@@ -17,7 +17,7 @@ from minirun.core.keeping import places, state
 from minirun.core.keeping import state_file as records
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
-from minirun.running import lookup
+from minirun.running import ends, lookup
 
 with lazy:
     from minirun.core.rootfs import tree  # ctypes: 3 ms, and few find any
@@ -50,7 +50,7 @@ def collect(settings: Settings, container_id: str, *, dry: bool) -> tuple[str, s
             container.keeps_files = keeps_files
             endings.destroy(container)
             if keeps_files:
-                endings.save_end(container, _KILLED)
+                ends.save_end(container, _KILLED)
     except StateError:
         if os.path.lexists(directory):
             raise

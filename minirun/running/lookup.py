@@ -65,7 +65,7 @@ def saved_config(directory: str, *, whole: bool = True) -> dict[str, Any] | None
         raw = jsonlite.loads(records.read_file(fd, places.CONFIG).decode())
         linux = raw.get("linux") if isinstance(raw, dict) else None
         seccomp = linux.pop("seccomp", None) if linux.__class__ is dict and not whole else None
-        checked: dict[str, Any] = rings.function("check_config")(raw)
+        checked = rings.check_config(raw)
     except FileNotFoundError:
         return None
     except ConfigError as error:

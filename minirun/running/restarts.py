@@ -26,7 +26,6 @@ import os
 import stat
 import time
 
-from minirun.core import endings
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, UsageError
@@ -35,7 +34,7 @@ from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
-from minirun.running import signals
+from minirun.running import ends, signals
 
 with lazy:
     from minirun.running import joined  # few join another
@@ -130,14 +129,14 @@ def started_by_hand(container: Container) -> Container:
     """Return a stopped container for `start`. Raises StateError, OSError."""
     if state.is_alive(container.record.supervisor):
         raise StateError(f"container {container.id!r} is being restarted", "minirun stop, first")
-    endings.unhalt(container)
+    ends.unhalt(container)
     return prepare(container, 0)
 
 
 def _wants(container: Container, status: int) -> bool:
     record = container.record
     policy = parse(record.restart or "no")
-    return policy.wants(status, record.restarts) and not endings.is_halted(container)
+    return policy.wants(status, record.restarts) and not ends.is_halted(container)
 
 
 def go_on(container: Container, status: int, run: Callable[[Container], int]) -> int:
@@ -152,7 +151,7 @@ def go_on(container: Container, status: int, run: Callable[[Container], int]) ->
         try:
             signals.catch()
             time.sleep(before)
-            if endings.is_halted(container):
+            if ends.is_halted(container):
                 break
             container = prepare(container, container.record.restarts + 1)
             began = time.monotonic()

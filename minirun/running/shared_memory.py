@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.core.container import Container
+from minirun.core.container import Container, Extra
 from minirun.core.errors import MinirunError
 from minirun.core.keeping import places
 from minirun.core.kernel import mounts
@@ -26,6 +26,16 @@ from minirun.oci import run_config
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+class SharedMemory(Extra):
+    """The tmpfs of one container, at its end."""
+
+    def ended(self) -> None:
+        """Unmount it, if it is mounted. Raises OSError."""
+        path = f"{self.container.directory}/{places.SHM}"
+        while os.path.ismount(path) and mounts.detach(path, why="the container has ended"):
+            pass
 
 
 def mount(container: Container) -> None:
@@ -37,13 +47,6 @@ def mount(container: Container) -> None:
     flags = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
     why = "the container binds it at /dev/shm, and so does each that joins"
     mounts.mount("shm", path, "tmpfs", flags, data, why=why)
-
-
-def unmount(container: Container) -> None:
-    """Unmount it, if it is mounted. Raises OSError."""
-    path = f"{container.directory}/{places.SHM}"
-    while os.path.ismount(path) and mounts.detach(path, why="the container has ended"):
-        pass
 
 
 def source(other: Container) -> str:

@@ -15,7 +15,7 @@ from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
-from minirun.running import handover, output, signals
+from minirun.running import ends, handover, output, signals
 
 with lazy:
     from minirun.running import health, restarts, shared_memory  # few have one of these
@@ -94,7 +94,7 @@ def _run(
         if options.pid_file:
             handover.write_pid(options.pid_file, init.pid)
         signals.forward_once_running(init.channel, init.pidfd)
-        if container.keeps_files and endings.is_halted(container):
+        if container.keeps_files and ends.is_halted(container):
             raise signals.Interrupted("it was stopped while it was to start again")
         if options.held:
             _hold(container, init)
@@ -161,7 +161,7 @@ def _hold(container: Container, init: Init) -> None:
 
 def _save_end(container: Container, status: int) -> None:
     try:
-        endings.save_end(container, status)
+        ends.save_end(container, status)
     except OSError as error:  # a full disk must not cost the caller the command's exit status
         line = from_os(error, "the end of the container is not recorded").line()
         warn(line)

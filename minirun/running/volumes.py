@@ -18,6 +18,7 @@ from __future__ import annotations
 import fcntl
 import os
 
+from minirun.core.container import Extra
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping.record import Record
@@ -274,12 +275,14 @@ def _root_of(container: Container) -> tuple[int, int]:
     return (ids[0] or [0])[0], (ids[1] or [0])[0]
 
 
-def drop(container: Container) -> None:
-    """Remove the anonymous volumes of a container that is about to go, unless another has them.
+class AnonymousVolumes(Extra):
+    """The volumes of one container that go with it: with --rm, or if it was never whole."""
 
-    Raises OSError.
-    """
-    drop_unused(container.settings, anonymous(container.record.mounts), container.directory)
+    def removed(self) -> None:
+        """Remove them, unless another container has them. Raises OSError."""
+        record = self.container.record
+        if record.auto_remove or not record.complete:
+            drop_unused(self.container.settings, anonymous(record.mounts), record.directory)
 
 
 def anonymous(mounts: Any) -> list[str]:

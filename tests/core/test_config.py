@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import minirun
-from minirun.core import config as oci_config
 from minirun.core.config import Config
 from minirun.core.keeping.choices import Choices
+from minirun.oci import validate
 
 
 def config(**raw: Any) -> Config:
@@ -74,7 +74,7 @@ def test_what_it_does_not_know_is_kept(tmp_path: Path) -> None:
         "linux": {"namespaces": [{"type": "mount"}], "someday": True},
     }  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(raw))
-    found = oci_config.load(str(tmp_path))
+    found = validate.load(str(tmp_path))
     assert found.raw == raw
     assert found.bundle == str(tmp_path)
 

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 
 import pytest
 
@@ -26,13 +27,32 @@ def test_the_table_names_the_points_that_the_module_has(
 
 
 def test_all_points_are_known() -> None:
-    assert extras.POINTS == NAMES
+    assert extras.POINTS == NAMES > extras.END
     assert {point for _, _, points in TABLE for point in points} == NAMES
 
 
-@pytest.mark.parametrize("name", rings.FUNCTIONS)
-def test_behind_each_door_is_a_function(name: str) -> None:
-    assert callable(rings.function(name))
+def doors() -> dict[str, str]:
+    """Return the functions of core/rings.py by name, and the path that the body of each names."""
+    found = {name: one for name, one in vars(rings).items() if inspect.isfunction(one)}
+    paths = {
+        name: re.findall(r'imported\("(.+?)"\)', inspect.getsource(one))
+        for name, one in found.items()
+    }
+    return {name: path for name, (path,) in ((n, p) for n, p in paths.items() if p)}
+
+
+def test_each_function_of_the_core_to_a_ring_is_a_door() -> None:
+    own = {n for n, one in vars(rings).items() if inspect.isfunction(one)} - {"imported"}
+    assert set(doors()) == own
+    assert len(own) > 5
+
+
+@pytest.mark.parametrize(("name", "path"), doors().items())
+def test_behind_each_door_is_a_function_with_the_same_parameters(name: str, path: str) -> None:
+    inside = inspect.signature(rings.imported(path)).parameters
+    outside = inspect.signature(getattr(rings, name)).parameters
+    assert [p.default for p in outside.values()] == [inside[n].default for n in outside]
+    assert all(n in outside or p.default is not p.empty for n, p in inside.items())
 
 
 @pytest.mark.parametrize(

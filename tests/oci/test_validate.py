@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from conftest import Program
-from minirun.core import config as oci_config
 from minirun.core.errors import ConfigError
 from minirun.oci import validate
 
@@ -335,7 +334,7 @@ def test_null_is_as_good_as_nothing(path: str) -> None:
 def test_a_null_namespace_path_means_a_new_namespace(tmp_path: Path) -> None:
     document = changed({"linux.namespaces[1].path": None})
     (tmp_path / "config.json").write_text(json.dumps(document))
-    assert oci_config.load(str(tmp_path)).new_namespace("pid")
+    assert validate.load(str(tmp_path)).new_namespace("pid")
 
 
 @pytest.mark.parametrize(
@@ -353,7 +352,7 @@ def test_a_null_namespace_path_means_a_new_namespace(tmp_path: Path) -> None:
 def test_files_that_are_no_config(tmp_path: Path, text: str, expected: str) -> None:
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(ConfigError, match=expected) as caught:
-        oci_config.load(str(tmp_path))
+        validate.load(str(tmp_path))
     assert "\n" not in caught.value.line()
 
 
@@ -361,7 +360,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     os.truncate(tmp_path / "config.json", 10 << 30)
     with pytest.raises(ConfigError, match="larger than 4 MiB"):
-        oci_config.load(str(tmp_path))
+        validate.load(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -382,7 +381,7 @@ def test_lists_whose_items_are_system_calls_have_an_end(path: str, item: object)
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(b'{"a": "\xff"}')
     with pytest.raises(ConfigError, match="byte 7 is not UTF-8"):
-        oci_config.load(str(tmp_path))
+        validate.load(str(tmp_path))
 
 
 @pytest.mark.parametrize("what", ["nothing", "a directory", "a FIFO", "a device"])
@@ -394,7 +393,7 @@ def test_no_config_at_all(tmp_path: Path, what: str) -> None:
     elif what == "a device":  # which has no end
         (tmp_path / "config.json").symlink_to("/dev/zero")
     with pytest.raises(ConfigError, match=f"{tmp_path}/config.json: "):
-        oci_config.load(str(tmp_path))
+        validate.load(str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import say
 from minirun.core.lazy import lazy
 from minirun.engines import roots
-from minirun.running import lookup
+from minirun.running import ends, lookup
 
 with lazy:
     from minirun.running import volumes
@@ -126,7 +126,7 @@ def stop(container: Container, signal: str, seconds: float | None) -> None:
     said. Raises MinirunError, OSError.
     """
     if container.record.restart:
-        endings.halt(container)
+        ends.halt(container)
     record = container.record
     seconds = record.stop_timeout if seconds is None else seconds
     seconds = min(seconds, _LONGEST) if seconds >= 0 else _LONGEST

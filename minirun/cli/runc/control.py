@@ -23,7 +23,7 @@ from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.state_file import DamagedRecord
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
-from minirun.running import gc, lookup, notify
+from minirun.running import ends, gc, lookup, notify
 
 with lazy:
     from minirun.cgroups import stopping
@@ -102,7 +102,7 @@ def kill(container: Container, number: int, *, everyone: bool = False) -> None:
         stopping.kill(cgroup_of(container), number)
         return
     if number == _SIGKILL and container.record.restart:
-        endings.halt(container)  # as with docker
+        ends.halt(container)  # as with docker
     endings.kill(container.record, number)
     paused = container.record.status == state.PAUSED
     if number == _SIGKILL and paused and cgroup_of(container).version == 1:

@@ -38,7 +38,7 @@ _EINVAL = 22
 def make_places(container: Container) -> None:
     """Make the FIFOs and the cgroup, before any process. Raises OSError, MinirunError."""
     make_fifos(container.directory)
-    rings.function("make_cgroup")(container)
+    rings.make_cgroup(container)
 
 
 def plan(container: Container) -> Plan:

@@ -144,7 +144,7 @@ def record_holders(container: Container, given: tuple[GivenGpu, ...], simulated:
         return
     settings = container.settings
     shared = claim(settings.root, rows)
-    others = rings.function("gpu_holders")(settings, container.directory) if exclusive else []
+    others = rings.gpu_holders(settings, container.directory) if exclusive else []
     for held in (*others, *exclusive_elsewhere(settings)):
         for row in rows:
             if row.driver == held.driver and overlap(row.gpu, held.gpu):

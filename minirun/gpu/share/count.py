@@ -26,7 +26,7 @@ def choose(
         raise GPUError(f"--gpus count={selector.amount}: more than there are", hint)
     settings, container_id = place
     root = settings.root
-    others: list[Holder] = rings.function("gpu_holders")(settings)
+    others: list[Holder] = rings.gpu_holders(settings)
     others += exclusive_elsewhere(settings)
     if not container_id:
         held = [*others, *(row for row in read(root) if row.counts(root))]

@@ -60,6 +60,11 @@ class HostNamespace(Extra):
         os.chdir("/")
         return True
 
+    def ended(self) -> None:
+        """Unmount what clone() has mounted on the host. Raises StateError, OSError."""
+        if noted := self.container.record.root_mount:
+            unmount(noted)
+
 
 def unmount(noted: HostMountRecord) -> None:
     """Unmount what :meth:`HostNamespace.clone` has noted, and what lies on it.

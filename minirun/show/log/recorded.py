@@ -100,7 +100,7 @@ def _given(settings: Settings) -> dict[str, str]:
     """Return container → the GPUs that it has, of those that run."""
     found: dict[str, list[str]] = {}
     try:
-        for row in rings.function("gpu_holders")(settings):
+        for row in rings.gpu_holders(settings):
             found.setdefault(row.container, []).append(row.gpu)
     except (MinirunError, OSError):
         pass  # `gpu ps` says why

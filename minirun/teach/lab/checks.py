@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from minirun.cgroups.rules import container_rules
-from minirun.core import config as configs
 from minirun.core.keeping import state
 from minirun.core.lazy import lazy
+from minirun.oci import validate
 from minirun.teach.lab import facts
 from minirun.teach.lab.folder import LabFolder
 from minirun.teach.lab.labs import SOLVED
@@ -216,7 +216,7 @@ def daemon_reload(lab: LabFolder) -> str:
         return "no-node"
     container = facts.cgroup_of(lab)
     bundle = state.load(str(lab.state), facts.CONTAINER).bundle
-    known = configs.load(bundle).resources.get("devices") or []
+    known = validate.load(bundle).resources.get("devices") or []
     container.set_device_rules(container_rules(known))
     return SOLVED if facts.allows(container.effective_device_rules(), *_GPU_0) else "taken-away"
 

@@ -127,7 +127,7 @@ def prepare(args: list[str], toolkit: Toolkit, log: ToolkitLog, store: str) -> N
     bundle = value_of(args, "--bundle", "-b") or os.getcwd()
     path = f"{bundle}/{places.CONFIG}"
     try:
-        config = rings.function("check_config")(jsonlite.loads(read_text(path)))
+        config = rings.check_config(jsonlite.loads(read_text(path)))
     except (OSError, ValueError, ConfigError) as error:
         raise ConfigError(f"{_FAILED}: {path}: {error}", status=1) from None
     try:

@@ -46,7 +46,7 @@ def configure(
         for path in (f"{top}/", top + request.rootfs):
             os.close(os.open(path.rstrip("/") or "/", os.O_PATH))
         cgroup = None if request.no_cgroups else cgroup_of(str(request.pid or "self"))
-        entrance = rings.function("cgroup_entrance")(request.pid) if request.pid else None
+        entrance = rings.cgroup_entrance(request.pid) if request.pid else None
         program = _open_ldconfig(request)
         owner = apply.enter(request.pid) if request.pid else (0, 0)
         root = OwnRoot(Root.at(request.rootfs).fd)
