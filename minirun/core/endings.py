@@ -100,7 +100,7 @@ def destroy(container: Container) -> None:
     If the container keeps its files, only the files and the record remain.
     """
     for extra in _extras(container, "ending"):
-        extra.ending()
+        extra.ending()  # --restart: its supervisor makes no other start
     if not events.log_fds():
         try:
             container.open_log()  # `delete` and `gc` go on with the container's log
@@ -125,7 +125,7 @@ def destroy(container: Container) -> None:
     if container.keeps_files:
         return
     for extra in _extras(container, "removed"):
-        extra.removed()
+        extra.removed()  # anonymous volumes
     rings.keep_log(container.settings.root, container.id)
     directories.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
 
@@ -177,7 +177,7 @@ def give_back(container: Container) -> None:
     Raises MinirunError, OSError.
     """
     for extra in _extras(container, "ended"):
-        extra.ended()
+        extra.ended()  # networks, /dev/shm, mounts in the host's namespace
 
 
 def _extras(container: Container, point: str) -> Iterable[Extra]:

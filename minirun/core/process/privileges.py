@@ -41,10 +41,10 @@ def drop(container: Container, sets: caps.Sets, channel: Channel) -> None:
     # because the container's user, or its filter, may refuse that later (as in runc)
     arrived = try_to_go(container.config.process["cwd"])
     for extra in container.extras.values():
-        extra.before_user(channel)
+        extra.before_user(channel)  # seccomp, unless no_new_privs lets it be later
     become(container, sets, arrived=arrived)
     for extra in container.extras.values():
-        extra.after_user(channel)
+        extra.after_user(channel)  # seccomp, with no_new_privs
 
 
 def leave_keyring(container: Container) -> None:
@@ -59,7 +59,7 @@ def leave_keyring(container: Container) -> None:
 def limit(container: Container) -> None:
     """Set what a process sets for itself alone. Raises OSError, ConfigError."""
     for extra in container.extras.values():
-        extra.limit()
+        extra.limit()  # rlimits, the OOM score, scheduler, labels
 
 
 def become(container: Container, sets: caps.Sets, *, arrived: bool, more: int = 0) -> None:

@@ -23,6 +23,7 @@ def connect(
     Raises OSError, MinirunError.
     """
     extras = container.extras.values()
+    # a terminal, if process.terminal asks for one
     if not any(extra.connect(root, console, console_node=console_node) for extra in extras):
         wanted = (console.stdin, console.stdout, console.stderr)
         high = [_inside(root, fd) for fd in wanted]
@@ -62,7 +63,7 @@ def lead_session(container: Container) -> None:
     """
     os.setsid()
     for extra in container.extras.values():
-        extra.lead_session()
+        extra.lead_session()  # its terminal becomes the session's
 
 
 def chown_streams(uid: int) -> None:

@@ -69,6 +69,7 @@ def runtime(container: Container, init_main: Callable[[Channel], NoReturn]) -> I
     ends = Ends(container.directory)
     kinds = [kind for kind in CLONED if config.new_namespace(kind)]
     flags = sum(namespaces.FLAGS[k] for k in kinds if k != "ipc" or "user" not in config.namespaces)
+    # a helper of the namespaces that are joined clones in the runtime's place
     made = [pair for extra in container.extras.values() if (pair := extra.clone(flags))]
     pid, pidfd = made[0] if made else namespaces.clone3(
         flags, cgroup_fd=container.cgroup.clone_fd(),
@@ -122,7 +123,7 @@ def init(container: Container, planned: Plan, channel: Channel) -> Root:
     root = build.root_mount(config, lower, container.directory).execute()
     set_names(container)
     for extra in container.extras.values():
-        extra.inside()
+        extra.inside()  # lo comes up; init becomes root of its user namespace
     execute(planned, root)
     container.cgroup.close()  # directories of the host: init takes none along
     channel.say(Message.READY, why="the root filesystem is built, but no process lives in it yet")
@@ -157,6 +158,7 @@ def isolate_mounts(container: Container) -> None:
     Raises OSError; MinirunError in a chroot(2), where pivot_root(2) would fail too.
     """
     try:
+        # rootfsPropagation, and the host's own mount namespace, say otherwise
         if not any(extra.isolate() for extra in container.extras.values()):
             why = "no mount of the container may spread back to the host"
             mounts.mount(None, "/", None, mounts.MS_SLAVE | mounts.MS_REC, why=why)

@@ -41,8 +41,8 @@ class Ready:
         self.sets = caps.Sets(container.config.process.get("capabilities") or {}, caps.held())
         entries = container.config.process.get("env") or []
         for extra in container.extras.values():
-            extra.before_pivot(root)
-            entries = extra.variables(root, entries)
+            extra.before_pivot(root)  # seccomp is compiled; who serves `exec` opens its socket
+            entries = extra.variables(root, entries)  # HOME
         self.config = container.config.with_variables(entries)
         """config.json, with the variables that the command gets: HOME is the image's."""
 
@@ -50,7 +50,7 @@ class Ready:
 def runtime(container: Container, init: Init) -> None:
     """Take what init passes on: a seccomp listener. Raises OSError, MinirunError."""
     for extra in container.extras.values():
-        extra.receive(init.channel, init.pid, init.pidfd, "creating")
+        extra.receive(init.channel, init.pid, init.pidfd, "creating")  # seccomp's
 
 
 def init(
@@ -70,15 +70,16 @@ def init(
         streams.lead_session(container)
         privileges.make_cwd(root, config.process)
         barrier.close_imports()
+        # --no-pivot and the host's mount namespace do it in a way of their own
         if not any(extra.change_root(root) for extra in container.extras.values()):
             change_root(root, config)
         for extra in container.extras.values():
-            extra.after_pivot()
+            extra.after_pivot()  # sysctls, through the container's own /proc
         inside = Root.at("/")
         execute(plan(container), inside)
         inside.close()
         for extra in container.extras.values():
-            extra.after_hiding()  # because no part of an unbindable root can be bound read-only
+            extra.after_hiding()  # rootfsPropagation: of an unbindable root nothing can be bound
         privileges.drop(container, ready.sets, channel)
         target = command.find(config.process["args"][0], config.environment)
         bound = config.choices.bound  # set once more, since setuid has cleared it
@@ -89,7 +90,7 @@ def init(
         wait_for_start(container, exec_fd)
         document["status"] = "created"
         rows = [{"env": config.process.get("env"), **row} for row in config.hooks("startContainer")]
-        last_steps = [extra.before_exec for extra in container.extras.values()]
+        last_steps = [extra.before_exec for extra in container.extras.values()]  # seccomp
         hooks.run_all(rows, "startContainer", document, "", last_steps)
         for step in last_steps:
             step()
@@ -138,7 +139,7 @@ def wait_for_start(container: Container, exec_fd: int) -> None:
     poll.register(exec_fd, select.POLLIN)
     while True:
         for extra in container.extras.values():
-            extra.while_waiting(poll)
+            extra.while_waiting(poll)  # without root: who enters needs init's own descriptors
         ready = dict(poll.poll()).get(exec_fd, 0)
         if ready & select.POLLIN or (ready and os.fstat(exec_fd).st_nlink == 0):
             break
