@@ -173,7 +173,15 @@ class Lab:
             self.browser.call("Input.dispatchKeyEvent", type="rawKeyDown", **enter)
             self.browser.call("Input.dispatchKeyEvent", type="keyUp", **enter)
             time.sleep(1)
-        self.browser.wait(done, 60)
+        try:
+            self.browser.wait(done, 60)
+        except AssertionError as error:
+            said = self.browser.run(
+                "[...document.querySelectorAll('.jp-OutputArea-output')].map(e => e.textContent).join('\\n')"
+            )
+            log = self.server.log.read_text()[-2000:]
+            prompts = self.browser.run(f"{prompt} ?? 'none'")
+            raise AssertionError(f"{error}\nprompt {prompts}, output: {said}\nlog: {log}") from None
 
     def placed(self, text: str) -> None:
         """Wait, inside the frame, until the page says where the run is."""
