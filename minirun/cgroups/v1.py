@@ -97,7 +97,7 @@ class CgroupV1(Cgroup):
                 level.close()
 
     def prepare_join(self) -> None:
-        """Open tasks in every hierarchy."""
+        """Open the file tasks in every hierarchy."""
         for directory in () if self._join_files else self._dirs.values():
             fd = directory.open("tasks", os.O_WRONLY)
             self._join_files.append((fd, f"{directory.path}/tasks"))

@@ -140,7 +140,7 @@ class stage:
             emit("end", self.name, {"error": str(error)}, ret=-1, start=self.started)
 
     def end(self) -> None:
-        """Write the end. Called by hand if a stage's last act does not return (execve)."""
+        """Write the stage's end. Called by hand if its last act does not return (execve)."""
         emit("end", self.name, start=self.started)
         if gatekeeper:
             gatekeeper(self.number, "end")

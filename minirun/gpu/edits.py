@@ -87,12 +87,12 @@ class Edits(Record):
 
     @property
     def device_nodes(self) -> tuple[DeviceNode, ...]:
-        """CDI's deviceNodes."""
+        """The device nodes: CDI's deviceNodes."""
         return tuple(step for step in self.steps if isinstance(step, DeviceNode))
 
     @property
     def mounts(self) -> tuple[BindMount, ...]:
-        """CDI's mounts."""
+        """The bind mounts: CDI's mounts."""
         return tuple(step for step in self.steps if isinstance(step, BindMount))
 
     @property

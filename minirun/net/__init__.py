@@ -59,7 +59,7 @@ class Loopback(Extra):
     """The interface lo of one container's network namespace."""
 
     def inside(self) -> None:
-        """Set it up in a new namespace. Raises OSError."""
+        """Set lo up in a new network namespace. Raises OSError."""
         if self.config.new_namespace("network"):
             set_up("lo", why="a new network namespace has only lo, and lo starts down")
 

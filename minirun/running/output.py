@@ -233,7 +233,7 @@ class Viewers:
     """No viewer looks on while the container starts. Those of minirun.show.text.viewers do."""
 
     def start(self, container: Container) -> None:
-        """Start them, before the log is open: they do not write. Raises OSError."""
+        """Start the views, before the log is open: they do not write. Raises OSError."""
 
     def hold(self, container: Container) -> None:
         """Make the gates at which the run waits, as soon as the log is open.
@@ -242,7 +242,7 @@ class Viewers:
         """
 
     def finish(self) -> None:
-        """Wait until they have shown everything."""
+        """Wait until the views have shown everything."""
 
     def ended(self) -> None:
         """Show what is to be shown last: the command has ended, or did not start."""

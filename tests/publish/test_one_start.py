@@ -31,7 +31,7 @@ def listed(text: str) -> list[str]:
 def rows(text: str, mark: str = "¹?") -> set[tuple[str, str]]:
     """Return file and name of each function that a text lists."""
     return {
-        (file, name) for name, file in re.findall(rf"^\| `(.*?)`{mark} \| \[(.*?)\]", text, re.M)
+        (file, name) for name, file in re.findall(rf"^\| `(.*?)`{mark} \| \[`(.*?)`\]", text, re.M)
     }
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def compiled(container: Container) -> Extra:
-    """Check the container's profile. Raises ConfigError, MinirunError."""
+    """Check the container's profile of system calls. Raises ConfigError, MinirunError."""
     if not container.config.linux["seccomp"]:
         return Extra(container)  # runc takes an empty one for none
     return Seccomp(container)

@@ -52,7 +52,7 @@ class Starts(NamedTuple):
 
 
 def trace() -> Starts:
-    """Start the containers. Raises CalledProcessError."""
+    """Start the containers. Raises RuntimeError, OSError."""
     return Starts(
         start.run("plain", 1), start.run("gpus", 1), start.run("plain", 1, "bridge"),
         start.run("plain", 2), start.run("gpus", 2),
@@ -141,7 +141,7 @@ def _table(traced: Start, rows: Iterable[Function], absent: Container[Function])
     lines = ["| function | file | lines | |", "|---|---|---|---|"]
     for each in rows:
         mark = "¹" if each in absent else ""
-        link = f"[{each.file}](../../minirun/{each.file})"
+        link = f"[`{each.file}`](../../minirun/{each.file})"
         size = f"{traced.executed(each)} of {len(each.lines)}"
         lines.append(f"| `{each.name}`{mark} | {link} | {size} | {_shown(each.text)} |")
     return "\n".join(lines) + "\n"

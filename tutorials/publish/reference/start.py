@@ -47,7 +47,7 @@ LUCK = {
 things, the end of the command's output and the end of its process: which one it sees first decides
 which of these run, and in which order. All others are the same each time."""
 _SHELL = """
-folder=$1 store=$2 version=$3 python=$4 tracer=$5 program=$6; shift 6
+folder=$1 store=$2 python=$3 tracer=$4 program=$5; shift 5
 mkdir "$folder/store" "$folder/trace"
 mount -t tmpfs -o mode=755 tmpfs "$folder/store"
 for name in images layers; do
@@ -55,8 +55,6 @@ for name in images layers; do
 mount --rbind "$folder/store" "$store"
 for drivers in /proc/driver/nvidia /sys/module /sys/bus/pci /sys/class; do
     [ ! -d $drivers ] || mount -t tmpfs tmpfs $drivers; done
-if [ $version = 1 ]; then umount --all --types cgroup2
-else umount --recursive /sys/fs/cgroup; mount -t cgroup2 cgroup2 /sys/fs/cgroup; fi
 "$python" -I "$program" "$@"
 exec "$python" -I "$tracer" "$folder/trace" "$program" "$@"
 """
@@ -98,39 +96,54 @@ def run(command: str, version: int, network: str = "none", program: str = SLOW) 
     """Start a container in surroundings that are the same on each machine; return what ran.
 
     The first start there makes what later ones find (folders, the simulated driver), and is not
-    traced. `version`: cgroup file systems of that one alone are mounted. Version 2's has no
-    controllers there, as below a cgroup that passes none on. No GPU of the host can be seen.
-    Raises CalledProcessError.
+    traced. `version`: cgroup file systems of that one alone are mounted. No GPU of the host can be
+    seen, nor another container. Raises RuntimeError, OSError.
     """
     environment = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/root",
         "MINIRUN_NETWORK": network,
     }  # fmt: skip
     apart = ("unshare", "--mount", "--net", "--propagation", "private")
-    with tempfile.TemporaryDirectory() as folder, _cgroup(version) as enter:
-        words = (folder, STORE, str(version), sys.executable, str(TRACER), program)
-        subprocess.run(
-            [*enter, *apart, "sh", "-ec", _SHELL, "sh", *words, *COMMANDS[command]],
-            env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=True,
+    with tempfile.TemporaryDirectory() as folder, _cgroups(version) as enter:
+        words = (folder, STORE, sys.executable, str(TRACER), program, *COMMANDS[command])
+        done = subprocess.run(
+            [*apart, "sh", "-ec", enter, "sh", "sh", "-ec", _SHELL, "sh", *words],
+            env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
+        if done.returncode:
+            raise RuntimeError(f"minirun {' '.join(COMMANDS[command])}: {done.stderr}")
         return _read(Path(folder, "trace"))
 
 
 @contextmanager
-def _cgroup(version: int) -> Iterator[tuple[str, ...]]:
-    """Yield the words before a command that make a cgroup without controllers its root."""
-    if version == 1:
-        yield ()
-        return
-    above = Path(hierarchies.version_2(), f"minirun-path-{os.getpid()}")
-    below = above / "none"
-    below.mkdir(parents=True)
+def _cgroups(version: int) -> Iterator[str]:
+    """Make a cgroup in each hierarchy of a version; yield the shell lines that make it the root.
+
+    So no other container's cgroup can be seen. One of version 2 has no controllers, since it lies
+    in one that passes none on.
+    """
+    there = [each for each in hierarchies.mounted() if each.version == version]
+    made = [Path(each.path, f"minirun-path-{os.getpid()}") for each in there]
+    lines = ["umount --recursive /sys/fs/cgroup", "mount -t tmpfs tmpfs /sys/fs/cgroup"]
     try:
-        enter = 'echo 0 > "$0/cgroup.procs"; exec unshare --cgroup "$@"'
-        yield ("sh", "-ec", enter, str(below))
+        for each, folder in zip(there, made, strict=True):
+            folder.mkdir()
+            if "cpuset" in each.names:
+                for name in ("cpuset.cpus", "cpuset.mems"):
+                    (folder / name).write_text(Path(each.path, name).read_text())
+            lines.append(f"mkdir -p {each.path}")
+            lines.append(f"mount -t cgroup -o {','.join(each.names)} cgroup {each.path}")
+        leaves = made
+        if version == 2:
+            leaves = [each / "none" for each in made]
+            leaves[0].mkdir()
+            lines[1:] = ["mount -t cgroup2 cgroup2 /sys/fs/cgroup"]
+        enter = [f"echo 0 > {each}/cgroup.procs" for each in leaves]
+        yield "\n".join([*enter, "exec unshare --cgroup sh -ec '", *lines, 'exec "$@"\' sh "$@"'])
     finally:
-        for folder in (below / "minirun", below, above):
-            _remove(folder)
+        for folder in made:
+            for below in ("none/minirun", "none", "minirun", ""):
+                _remove(folder / below)
 
 
 def _remove(cgroup: Path) -> None:
