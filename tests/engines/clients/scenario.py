@@ -1,32 +1,22 @@
-"""Scenarios: what a user does with an engine, once with runc below it and once with minirun.
+"""Scenarios: what a user does with an engine, with minirun below it, held against runc's answer.
 
 A scenario is a function with asserts that takes an engine. It is held against minirun only where
-runc passes it on the same machine; the table of both is printed at the end of a test run.
+runc passes it. runc's answers are kept (answers.py): runc itself runs only with --runc, where none
+is kept, and to explain a difference. The table of both is printed at the end of a test run.
 """
 
+import shutil
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from engines.clients.answers import AGAIN, PASSED, Scenario, read, sum_of, version
 from engines.clients.screen import end_all
 
 RUNTIMES = ("runc", "minirun")
-Scenario = Callable[[Any], None]
 Engines = Callable[[str], Any]
 """Gives the engine with the runtime of that name below it."""
-Record = Callable[[str, object], None]
-PASSED, AGAIN = "passed", "passed at the second try"
-"""ctr, for one, sometimes loses what a short command prints, with either runtime."""
-
-
-def scenarios(module: object) -> list[Scenario]:
-    """The scenarios of a module: its public functions that it defines itself."""
-    name = getattr(module, "__name__", "")
-    found = [
-        f for f in vars(module).values() if callable(f) and getattr(f, "__module__", "") == name
-    ]
-    return [f for f in found if not f.__name__.startswith("_") and not isinstance(f, type)]
 
 
 def pair(kind: Callable[[str, str], Any], command: str) -> Iterator[Engines]:
@@ -43,39 +33,65 @@ def pair(kind: Callable[[str, str], Any], command: str) -> Iterator[Engines]:
         engine.close()
 
 
-def compare(scenario: Scenario, engines: Engines, record: Record, client: str) -> None:
-    """Run a scenario under both runtimes; fail where only runc passes it."""
-    tries = {runtime: [_try(scenario, engines(runtime))] for runtime in RUNTIMES}
-    for runtime, results in tries.items():
-        if results[0]:
-            results.append(_try(scenario, engines(runtime)))
-    verdicts = [_verdict(tries[runtime]) for runtime in RUNTIMES]
-    record("client", [client, scenario.__name__, *verdicts])
-    theirs, ours = (tries[runtime][-1] for runtime in RUNTIMES)
-    if ours and theirs:
-        pytest.xfail(f"with runc too: {verdicts[0]}")
-    if ours:
-        raise ours
+class Verdict(NamedTuple):
+    """How a scenario ended."""
+
+    text: str
+    failure: Exception | None = None
+
+    @property
+    def line(self) -> str:
+        return self.text.splitlines()[0]
 
 
-def _try(scenario: Scenario, engine: Any) -> Exception | None:
-    """Run a scenario; return why it failed, if it did."""
-    try:
-        scenario(engine)
-    except Exception as failure:
-        return failure
-    finally:
-        end_all()
-        engine.clean()
-    return None
+def tried(scenario: Scenario, engine: Any) -> Verdict:
+    """Run a scenario, and once more if it fails."""
+    for passed in (PASSED, AGAIN):
+        try:
+            scenario(engine)
+            return Verdict(passed)
+        except Exception as failure:
+            failed = Verdict(str(failure).strip() or type(failure).__name__, failure)
+        finally:
+            end_all()
+            engine.clean()
+    return failed
 
 
-def _verdict(tries: list[Exception | None]) -> str:
-    failure = tries[-1]
-    if failure is None:
-        return PASSED if len(tries) == 1 else AGAIN
-    text = str(failure).strip() or type(failure).__name__
-    return text.splitlines()[0][:160]
+def compare(
+    client: str, scenario: Scenario, engines: Engines, request: pytest.FixtureRequest
+) -> None:
+    """Run a scenario with minirun below; fail where runc has passed it."""
+    theirs = kept(client, scenario) if request.config.option.runc == "kept" else None
+    theirs = theirs or tried(scenario, engines("runc"))
+    ours = tried(scenario, engines("minirun"))
+    row = (client, scenario.__name__, theirs.line, ours.line)
+    request.node.user_properties.append(("client", row))
+    if ours.failure and not has_passed(theirs.text):
+        pytest.xfail(f"with runc too: {theirs.line}")
+    if ours.failure:
+        raise AssertionError(explained(ours, scenario, engines)) from ours.failure
+
+
+def has_passed(text: str) -> bool:
+    return text in (PASSED, AGAIN)
+
+
+def kept(client: str, scenario: Scenario) -> Verdict | None:
+    """runc's answer that is kept; None if there is none to this scenario as it is now."""
+    answer = read()[1].get((client, scenario.__name__))
+    return Verdict(answer.text) if answer and answer.of == sum_of(scenario) else None
+
+
+def explained(ours: Verdict, scenario: Scenario, engines: Engines) -> str:
+    """Say of a scenario that runc passed, and minirun did not, what the runc of here does now."""
+    if not (path := shutil.which("runc")):
+        return f"{ours.text}\nrunc {read()[0]} passed; here there is none to explain it"
+    before, here = read()[0], version(path)
+    other = "" if before == here else f" (its answer that is kept is of {before})"
+    now = tried(scenario, engines("runc"))
+    says = "passes" if has_passed(now.text) else f"fails too: {now.text}"
+    return f"{ours.text}\nrunc {here}{other} {says}"
 
 
 def table(rows: list[list[str]]) -> list[str]:
@@ -83,13 +99,15 @@ def table(rows: list[list[str]]) -> list[str]:
     lines = [f"{'client':<8}{'scenario':<52}{'runc':<8}minirun"]
     sums: dict[str, list[int]] = {}
     for client, name, *verdicts in sorted(rows):
-        short = [PASSED if v in (PASSED, AGAIN) else "FAILED" for v in verdicts]
-        lines.append(f"{client:<8}{name:<52}{short[0]:<8}{short[1]}")
+        words = [PASSED if has_passed(v) else "FAILED" for v in verdicts]
+        lines.append(f"{client:<8}{name:<52}{words[0]:<8}{words[1]}")
         lines += [
-            f"{'':<10}{r}: {v}" for r, v in zip(RUNTIMES, verdicts, strict=True) if v != PASSED
+            f"{'':<10}{r}: {v[:160]}"
+            for r, v in zip(RUNTIMES, verdicts, strict=True)
+            if v != PASSED
         ]
         count = sums.setdefault(client, [0, 0, 0])
-        for at, passed in enumerate((True, *(v in (PASSED, AGAIN) for v in verdicts))):
+        for at, passed in enumerate((True, *map(has_passed, verdicts))):
             count[at] += passed
     for client, (every, runc, minirun) in sorted(sums.items()):
         lines.append(f"{client}: runc {runc} of {every}, minirun {minirun} of {every}")

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from engines.clients import cri, cri_life, ctr, ctr_tasks
+from engines.clients.answers import CLIENTS, Scenario
 from engines.clients.containerd_engine import Ctr
 from engines.clients.cri_engine import Cri
-from engines.clients.scenario import Engines, Record, Scenario, compare, pair, scenarios
-
-CTR = [*scenarios(ctr), *scenarios(ctr_tasks)]
-CRI = [*scenarios(cri), *scenarios(cri_life)]
+from engines.clients.scenario import Engines, compare, pair
 
 
 @pytest.fixture(scope="session")
@@ -25,14 +22,14 @@ def cris(command: str) -> Iterator[Engines]:
     yield from pair(Cri, command)
 
 
-@pytest.mark.parametrize("scenario", CTR, ids=lambda s: s.__name__)
-def test_ctr(scenario: Scenario, ctrs: Engines, record_property: Record) -> None:
-    compare(scenario, ctrs, record_property, "ctr")
+@pytest.mark.parametrize("scenario", CLIENTS["ctr"], ids=lambda s: s.__name__)
+def test_ctr(scenario: Scenario, ctrs: Engines, request: pytest.FixtureRequest) -> None:
+    compare("ctr", scenario, ctrs, request)
 
 
-@pytest.mark.parametrize("scenario", CRI, ids=lambda s: s.__name__)
-def test_cri(scenario: Scenario, cris: Engines, record_property: Record) -> None:
-    compare(scenario, cris, record_property, "cri")
+@pytest.mark.parametrize("scenario", CLIENTS["cri"], ids=lambda s: s.__name__)
+def test_cri(scenario: Scenario, cris: Engines, request: pytest.FixtureRequest) -> None:
+    compare("cri", scenario, cris, request)
 
 
 def test_the_log_is_there(ctrs: Engines) -> None:

@@ -4,13 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from engines.clients import docker, dockerlife, dockerlike, dockerremap, podman
+from engines.clients.answers import CLIENTS, Scenario
 from engines.clients.engine import Docker, Podman, RemappedDocker
-from engines.clients.scenario import Engines, Record, Scenario, compare, pair, scenarios
-
-BOTH = [*scenarios(dockerlike), *scenarios(dockerlife)]
-PODMAN = [*BOTH, *scenarios(podman)]
-DOCKER = [*BOTH, *scenarios(docker)]
+from engines.clients.scenario import Engines, compare, pair
 
 
 @pytest.fixture(scope="session")
@@ -23,14 +19,14 @@ def dockers(command: str) -> Iterator[Engines]:
     yield from pair(Docker, command)
 
 
-@pytest.mark.parametrize("scenario", PODMAN, ids=lambda s: s.__name__)
-def test_podman(scenario: Scenario, podmans: Engines, record_property: Record) -> None:
-    compare(scenario, podmans, record_property, "podman")
+@pytest.mark.parametrize("scenario", CLIENTS["podman"], ids=lambda s: s.__name__)
+def test_podman(scenario: Scenario, podmans: Engines, request: pytest.FixtureRequest) -> None:
+    compare("podman", scenario, podmans, request)
 
 
-@pytest.mark.parametrize("scenario", DOCKER, ids=lambda s: s.__name__)
-def test_docker(scenario: Scenario, dockers: Engines, record_property: Record) -> None:
-    compare(scenario, dockers, record_property, "docker")
+@pytest.mark.parametrize("scenario", CLIENTS["docker"], ids=lambda s: s.__name__)
+def test_docker(scenario: Scenario, dockers: Engines, request: pytest.FixtureRequest) -> None:
+    compare("docker", scenario, dockers, request)
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +34,6 @@ def remapped(command: str) -> Iterator[Engines]:
     yield from pair(RemappedDocker, command)
 
 
-@pytest.mark.parametrize("scenario", scenarios(dockerremap), ids=lambda s: s.__name__)
-def test_remapped(scenario: Scenario, remapped: Engines, record_property: Record) -> None:
-    compare(scenario, remapped, record_property, "remap")
+@pytest.mark.parametrize("scenario", CLIENTS["remap"], ids=lambda s: s.__name__)
+def test_remapped(scenario: Scenario, remapped: Engines, request: pytest.FixtureRequest) -> None:
+    compare("remap", scenario, remapped, request)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from engines.clients import buildah, slurm
+from engines.clients.answers import CLIENTS, Scenario
 from engines.clients.buildah_engine import Buildah
-from engines.clients.scenario import Engines, Record, Scenario, compare, pair, scenarios
+from engines.clients.scenario import Engines, compare, pair
 from engines.clients.slurm_engine import Slurm
 
 
@@ -20,11 +20,11 @@ def slurms(command: str) -> Iterator[Engines]:
     yield from pair(Slurm, command)
 
 
-@pytest.mark.parametrize("scenario", scenarios(buildah), ids=lambda s: s.__name__)
-def test_buildah(scenario: Scenario, buildahs: Engines, record_property: Record) -> None:
-    compare(scenario, buildahs, record_property, "buildah")
+@pytest.mark.parametrize("scenario", CLIENTS["buildah"], ids=lambda s: s.__name__)
+def test_buildah(scenario: Scenario, buildahs: Engines, request: pytest.FixtureRequest) -> None:
+    compare("buildah", scenario, buildahs, request)
 
 
-@pytest.mark.parametrize("scenario", scenarios(slurm), ids=lambda s: s.__name__)
-def test_slurm(scenario: Scenario, slurms: Engines, record_property: Record) -> None:
-    compare(scenario, slurms, record_property, "slurm")
+@pytest.mark.parametrize("scenario", CLIENTS["slurm"], ids=lambda s: s.__name__)
+def test_slurm(scenario: Scenario, slurms: Engines, request: pytest.FixtureRequest) -> None:
+    compare("slurm", scenario, slurms, request)
