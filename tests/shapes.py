@@ -14,8 +14,7 @@ from minirun import cli
 
 VALUES = (5, -1, True, 1.5, "x", "", None, [], {}, [5], ["x"], [[]], [{}], {"a": 5}, {"a": {}})
 FEW = (5, True, "x", [{}], {"a": 5})
-"""What is tried by default, all with MINIRUN_FUZZ."""
-ALL = bool(os.environ.get("MINIRUN_FUZZ"))
+"""What is tried by default, all of VALUES by `make night`."""
 PYTHONISH = re.compile(
     r"Traceback|object (has no|is not|does not)|not subscriptable|NoneType|must be (str|int|real)|"
     r"unhashable|unsupported operand|not supported between|<class|indices must|takes \d|"

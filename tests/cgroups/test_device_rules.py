@@ -13,6 +13,7 @@ from cgroups.conftest import add
 from minirun.cgroups import devicefilter, reading, ruleset
 from minirun.cgroups.rules import DeviceRule
 from minirun.core.errors import ConfigError
+from night import examples
 
 NODES = [
     ("c", 1, 3), ("c", 1, 5), ("c", 1, 7), ("c", 5, 2), ("c", 195, 0), ("c", 195, 1),
@@ -46,7 +47,7 @@ ONE_SIDED = st.builds(
 """A default and exceptions from it: what version 1 can hold, always."""
 
 BOUNDED = settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -143,7 +144,7 @@ def test_v1_holds_what_the_kernel_holds_after_plain_writes(inside, prober):
         with open(f"{directory}/devices.{file}", "w") as out:
             out.write(text)
 
-    @settings(BOUNDED, max_examples=50)
+    @settings(BOUNDED, max_examples=examples(50))
     @given(st.lists(PERMISSIONS, max_size=8))
     def check(rules):
         write("deny", "a")

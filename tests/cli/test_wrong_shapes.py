@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from shapes import ALL, FEW, VALUES, call, fault, nodes, replaced
+from night import CASES
+from shapes import FEW, VALUES, call, fault, nodes, replaced
 
 ID = "shaped"
 COMMANDS = (
@@ -40,12 +41,12 @@ def test_one_line_and_not_pythons(minirun: Program, container: Path, name: str) 
         status, said = call(minirun, *words)
         assert status == 0, (words, said)
     for index, path in enumerate(nodes(json.loads(text))):
-        values = VALUES if ALL else [FEW[index % len(FEW)]]
+        values = VALUES if CASES else [FEW[index % len(FEW)]]
         for number, value in enumerate(values):
             file.write_text(replaced(text, path, value))
             turn = number + sum(map(ord, str(path)))
-            some = COMMANDS if ALL else COMMANDS[turn % 5 :: 5]
-            if ALL or (not number and len(path) < 3):  # it takes a process of its own
+            some = COMMANDS if CASES else COMMANDS[turn % 5 :: 5]
+            if CASES or (not number and len(path) < 3):  # it takes a process of its own
                 some = (*some, ("exec", ID, "true"))
             for words in some:
                 status, said = call(minirun, *words)

@@ -1,6 +1,5 @@
-"""The cage of a module's cases, and how many cases there are: MINIRUN_FUZZ, or a part of them."""
+"""The cage of a module's cases."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,9 +9,6 @@ import pytest
 
 from apart import HOST, apart
 from fuzz.cage import Cage
-
-CASES = int(os.environ.get("MINIRUN_FUZZ") or 0)
-"""How many configurations are tried, and then all images in all ways; 0: a part, in a minute."""
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ import pytest
 from apart import HOST, apart
 from fuzz import archives, configurations, containers, living, recordings
 from fuzz.cage import Cage
-from fuzz.conftest import CASES
 from fuzz.images import IMAGES
 from minirun.recordings import path
+from night import CASES
 
 _BLOCK = 25
 _MACHINE = os.readlink("/proc/self/ns/net")

@@ -18,6 +18,7 @@ import pytest
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image import store
+from night import CASES
 from rootfs_tools import image_spec
 from rootfs_tools.gc import collect
 from rootfs_tools.take import take
@@ -25,7 +26,7 @@ from rootfs_tools.unpack_layer import apply_flat, apply_overlay
 from tests.rootfs_tools.layouts import FolderSource, LayoutFolder, Members, listing, member, tar
 
 D, L, H, C = tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE
-SECONDS = float(os.environ.get("MINIRUN_FUZZ_SECONDS") or (20 if os.environ.get("CI") else 3))
+SECONDS = float(os.environ.get("MINIRUN_FUZZ_SECONDS") or (20 if CASES else 3))
 HOST = "HOST"
 """Stands for the path of the folder that must not change."""
 

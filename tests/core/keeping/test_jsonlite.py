@@ -9,9 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minirun.core.keeping import jsonlite
+from night import examples
 
 quick = settings(
-    deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=examples(60),
 )
 scalars = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

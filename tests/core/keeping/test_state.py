@@ -20,11 +20,15 @@ from conftest import Program, wait_until
 from minirun.core.errors import StateError
 from minirun.core.keeping import state
 from minirun.core.keeping.container_record import ContainerRecord
+from night import examples
 from records import whole
 
 NAME = f"state-{os.getpid()}"
 quick = settings(
-    deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow], max_examples=100
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=examples(100),
 )
 
 

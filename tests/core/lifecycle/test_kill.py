@@ -15,6 +15,7 @@ from core.lifecycle.held import ALL, CASES, GPUS, Held
 from core.lifecycle.leftovers import Family, assert_collected, assert_nothing, call, cgroups, mounts
 from minirun.core.gates import open_gate
 from minirun.core.keeping.places import NEW
+from night import SEEDS
 
 
 @pytest.mark.parametrize(("boundary", "flags"), CASES, ids=lambda value: "".join(value[:1]) or "-")
@@ -91,7 +92,7 @@ def test_hook_killed_at_a_boundary(minirun: Program) -> None:
         assert_nothing(minirun, held.name, held.family)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_runtime_killed_at_a_random_moment(minirun: Program, seed: int) -> None:
     chance = random.Random(seed)
     name = f"random-{os.getpid()}-{seed}"

@@ -16,6 +16,7 @@ from conftest import Program, wait_until
 from core.lifecycle.held import CASES, GPUS, Held
 from core.lifecycle.leftovers import Family, assert_nothing, call
 from minirun.core import gates
+from night import SEEDS
 from required import installed
 
 NAME = f"signals-{os.getpid()}"
@@ -72,7 +73,7 @@ def test_caller_of_a_detached_start_killed(minirun: Program) -> None:
     assert_nothing(minirun, held.name, held.family)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_at_a_random_moment(minirun: Program, seed: int) -> None:
     """From the interpreter's start to the running command, which ends with status 7."""
     chance = random.Random(seed)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minirun.core.errors import ImageError
+from night import examples
 from required import installed
 from rootfs_tools.tar.stream import members
 from rootfs_tools.unpack_layer import apply_flat
@@ -166,7 +167,7 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
 
 
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_nothing_else_than_an_error(seeds: list[bytes], data: st.DataObject) -> None:
     """Bytes of headers and maps are changed: the end is an ImageError, or a whole archive."""
     archive = bytearray(data.draw(st.sampled_from(seeds)))

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minirun.core.errors import ImageError
+from night import examples
 from rootfs_tools.tar.fields import HEADER_LIMIT
 from rootfs_tools.tar.stream import members
 
@@ -139,7 +140,7 @@ def test_a_stream_that_gives_little_at_a_time() -> None:
     assert [(m.name, len(b.read(10))) for m, b in members(Slow(data))] == [("a", 7)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.binary(max_size=2048), st.integers(0, 511), st.binary(max_size=40))
 def test_no_bytes_lead_to_anything_but_an_error(noise: bytes, at: int, patch: bytes) -> None:
     sample = bytearray(header(size=b"%011o" % 10) + b"y" * 512 + header(kind=b"5") + END)
@@ -156,7 +157,7 @@ def test_no_bytes_lead_to_anything_but_an_error(noise: bytes, at: int, patch: by
 LETTERS = st.characters(blacklist_characters="\0/", blacklist_categories=["Cs"])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(
         st.tuples(
