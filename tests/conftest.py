@@ -23,6 +23,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -35,12 +36,13 @@ from pathlib import Path
 import pytest
 
 import defaults
+import night  # noqa: F401  how many examples hypothesis tries
 from layers import STORE, copy_layer, layer_of
 from minirun.core.keeping.places import ROOT
 from minirun.core.kernel import mountinfo
 from minirun.fast import launcher
 from minirun.image import store
-from program import Program
+from program import Program, roots_of
 from required import installed, skip
 from rootfs_tools import catalogue
 from show.browser import Browser
@@ -76,6 +78,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--defaults", choices=defaults.CHOICES, default="half",
         help="the files of tests whose minirun is told neither a root nor a store",
+    )  # fmt: skip
+    parser.addoption(
+        "--runc", choices=("kept", "run", "keep"), default="kept",
+        help="below engines: minirun beside runc's kept answers, beside runc, or to keep them anew",
     )  # fmt: skip
 
 
@@ -117,6 +123,20 @@ def _signals_stay() -> Iterator[None]:
     before = _signals()
     yield
     assert _signals() == before
+
+
+@pytest.fixture(autouse=True)
+def _roots_are_forgotten(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """A state root below this test's tmp_path is in the store's list of roots only during it."""
+    yield
+    name = re.sub(r"\W", "_", request.node.name)[:30]  # as pytest calls the folder
+    own = f"{tmp_path_factory.getbasetemp()}/{name}"
+    left = {entry: root for entry, root in roots_of(STORE) if root.startswith(own)}
+    for entry in left:
+        os.unlink(entry)
+    assert left == {}, "forget_root() is for it"
 
 
 @pytest.fixture(scope="session")
@@ -304,6 +324,11 @@ def _containers() -> set[str]:
     return {str(path) for path in Path(ROOT).glob("[!.]*")}
 
 
+def _roots() -> set[str]:
+    """The state roots that the store knows of: tests have theirs forgotten."""
+    return {f"{entry} -> {root}" for entry, root in roots_of(STORE)}
+
+
 def _devices() -> set[str]:
     """The owner and mode of nodes that all of this machine uses: an engine may change them."""
     found = [(path, os.stat(path)) for path in ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty")]
@@ -312,7 +337,7 @@ def _devices() -> set[str]:
 
 _SNAPSHOTS = {
     "mount": _mounts, "cgroup": _cgroups, "process": _processes, "link": _links, "image": _images,
-    "container": _containers, "device": _devices,
+    "container": _containers, "root": _roots, "device": _devices,
 }  # fmt: skip
 
 
@@ -334,14 +359,18 @@ def _leaks(before: dict[str, set[str]]) -> list[str]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the table of what engines' users do, with runc below and with minirun below."""
-    from engines.clients.scenario import table
+    from engines.clients import answers, scenario
 
     reports = [report for rows in terminalreporter.stats.values() for report in rows]
     calls = [report for report in reports if getattr(report, "when", "") == "call"]
     found = [dict(report.user_properties).get("client") for report in calls]
-    if rows := [row for row in found if row]:
-        terminalreporter.section("engines")
-        terminalreporter.write_line("\n".join(table(rows)))
+    if not (rows := [row for row in found if row and row[0] in answers.CLIENTS]):
+        return
+    if (how := terminalreporter.config.option.runc) == "keep":
+        answers.write(installed("runc"), [(client, name, runc) for client, name, runc, _ in rows])
+    which = f", whose answers are kept ones of {answers.read()[0]}" if how == "kept" else ""
+    terminalreporter.section(f"engines, and runc{which}")
+    terminalreporter.write_line("\n".join(scenario.table(rows)))
 
 
 @pytest.hookimpl(trylast=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from layers import STORE
-from minirun.core.keeping.places import CONTAINERS, HISTORY, NEW
+from minirun.core.keeping.places import CONTAINERS, HISTORY, NEW, ROOTS
 from minirun.engines import roots
 
 KEPT = (HISTORY, NEW, ".gpus")
@@ -97,7 +99,19 @@ class Program:
             self("delete", "--force", path.name)
         if self.left():
             self("gc")
-        Path(roots.entry_of(self.store, str(self.root))).unlink(missing_ok=True)
+        forget_root(self.root, self.store)
+
+
+def forget_root(root: str | Path, store: str = STORE) -> None:
+    """Take a state root out of the store's list of them: a test ends, and its root with it."""
+    Path(roots.entry_of(store, str(root))).unlink(missing_ok=True)
+
+
+def roots_of(store: str) -> Iterator[tuple[str, str]]:
+    """Yield the links in a store's list of roots, and where each leads to."""
+    for link in Path(store, ROOTS).glob("*"):
+        with contextlib.suppress(OSError):  # another worker's test has ended
+            yield str(link), os.readlink(link)
 
 
 @functools.cache

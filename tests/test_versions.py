@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import STORE, skip
+from program import forget_root
 
 SOURCE = str(Path(__file__).parents[1])
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
@@ -93,3 +94,4 @@ def test_a_container(python: str, tmp_path: Path) -> None:
     done = _run(python, START, *flags, *gpu, "busybox", "ls", "/dev")
     assert done.returncode == 0, done.stderr
     assert {"nvidia0", "nvidiactl"} <= set(done.stdout.split())
+    forget_root(root)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import STORE
+from program import forget_root
 from required import skip
 
 TOP = Path(__file__).parents[2]
@@ -74,6 +75,7 @@ def test_it_runs_an_image(venv: Path, tmp_path: Path) -> None:
     found = output(venv, "minirun", *folders, *flags, "busybox", "sh", "-c", script)
     assert found.split()[0] == "/dev/nvidia1"
     assert output(venv, "minirun", *folders, "list", "--quiet") == ""
+    forget_root(tmp_path / "root")
 
 
 def test_every_file_is_in_it(venv: Path) -> None:

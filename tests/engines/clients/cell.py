@@ -21,7 +21,7 @@ from required import FOLDERS
 
 REAPER = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); print(1, flush=True)"
 UNSHARE = ("unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child")
-FRESH = ("/run", "/var/lib/cni", "/var/log", f"{STORE}/networks")
+FRESH = ("/run", "/var/lib/cni", "/var/log", f"{STORE}/networks", f"{STORE}/roots")
 """Directories that begin empty in a cell. A pid of this machine's says nothing in there: leases of
 its containers would be taken for those of dead ones, and taken back."""
 COUNTER = iter(range(10_000))

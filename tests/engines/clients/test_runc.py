@@ -13,6 +13,7 @@ import pytest
 from conftest import Program, wait_until
 from engines.clients.conftest import HOOK_FAILED, NO_DEVICE, NODES, REFUSED, SCRIPT, check, said
 from engines.clients.engine import program
+from program import forget_root
 
 Bundle = Callable[..., Path]
 MODESET = "nvidia-modeset"
@@ -142,6 +143,7 @@ def test_mode_auto_puts_everything_into_config_json(
     assert REFUSED in said(err, "/dev/other") and NO_DEVICE in said(err, "/dev/nvidia1")
     config = json.loads((made / "config.json").read_text())
     assert set(config["hooks"]) == {"createContainer"}
+    forget_root(tmp_path / "state")
 
 
 def test_runc_gets_a_cdi_device_of_a_spec_file(

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from minirun import cli
+from program import forget_root
 from required import installed
 from rootfs_tools.image_spec import INDEXES, MANIFESTS
 from rootfs_tools.take import take
@@ -86,6 +87,7 @@ def test_runc_and_minirun_run_it(tmp_path: Path, unpack: Unpack) -> None:
         argv = [path, *program[1:], "--bundle", bundle, f"t{os.getpid()}"]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "hello from /w\n", "")
+    forget_root(tmp_path / "root")
 
 
 def test_an_index_in_an_index(tmp_path: Path, unpack: Unpack) -> None:
