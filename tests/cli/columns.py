@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from layers import copy_layer, layer_of
 
 IMAGE = layer_of("busybox")
 Done = subprocess.CompletedProcess[str]
+Called = Callable[..., Done]
 
 
 class Runtime:

@@ -1,13 +1,15 @@
-"""minirun beside runc."""
+"""minirun beside runc, and its command line in this process."""
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cli.columns import Runtime
+from cli.columns import Called, Runtime
 from conftest import Program
+from minirun import cli
 from required import installed
 
 
@@ -23,3 +25,19 @@ def runtime(request: pytest.FixtureRequest, minirun: Program, tmp_path: Path) ->
     made.config()
     yield made
     made("delete", "--force", "ID")
+
+
+@pytest.fixture
+def called(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Called:
+    """The command line, called in this process.
+
+    The program is nothing else: it ends with the status that main() returns (test_table.py holds
+    one against the other). For words that are read and refused, or answered with help.
+    """
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        argv = ["--root", str(tmp_path / "containers"), *words]
+        status = cli.main(argv)
+        return subprocess.CompletedProcess(argv, status, *capfd.readouterr())
+
+    return call

@@ -9,17 +9,16 @@ import signal
 import subprocess
 import sys
 import termios
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import minirun as package
 import rootfs_tools
-from cli.columns import Runtime
+from cli.columns import Called, Runtime
 from conftest import Program, wait_until
 from core.lifecycle.leftovers import Family, assert_nothing
-from minirun import __version__, cli
+from minirun import __version__
 from minirun.cli import COMMANDS, GlobalFlags, entry_of
 from minirun.cli.docker.run_flags import RunFlags
 from minirun.cli.docker.run_options import READERS
@@ -31,25 +30,6 @@ SOURCE = Path(package.__file__).parent
 SPEC = "spec: 1.3.0"
 HOST_NAME = ("run", "spec")
 """Commands in which -h is --hostname, as it is in docker run."""
-
-
-Called = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def called(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Called:
-    """The command line, called in this process.
-
-    The program is nothing else: it ends with the status that main() returns. A few tests below
-    see that, and all those with the fixture `minirun`.
-    """
-
-    def call(*words: str) -> subprocess.CompletedProcess[str]:
-        argv = ["--root", str(tmp_path / "containers"), *words]
-        status = cli.main(argv)
-        return subprocess.CompletedProcess(argv, status, *capfd.readouterr())
-
-    return call
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -21,8 +21,8 @@ from conftest import STORE, Program, skip, wait_until
 from minirun.api.course.lesson import CellOutput, Lesson
 from minirun.api.course.text import key_of, load
 from minirun.api.launch import Able
-from minirun.core.lazy import lazy
 from minirun.knowledge.texts import lesson as word_of
+from notebooks import files
 from required import machine_has
 from tutorials.publish import play
 from tutorials.publish.notebooks import (
@@ -36,9 +36,6 @@ from tutorials.publish.notebooks import (
 from tutorials.publish.runner import Block, blocks, matches
 from tutorials.publish.played import AS_NOBODY
 from tutorials.publish.source import keys, parts
-
-with lazy:
-    import nbformat
 
 ROOT = Path(package.__file__).parents[1]
 BOTH = [(name, language) for name in lessons() for language in LANGUAGES]
@@ -60,9 +57,9 @@ def looks(name: str) -> list[Block]:
 @each_notebook
 def test_it_is_what_its_source_says(name: str, language: str) -> None:
     """Equal to its source, and so without outputs."""
-    kept = nbformat.read(file_of(name, language), as_version=4)
+    kept = files.read(file_of(name, language))
     assert kept == notebook(name, language), "make notebooks"
-    nbformat.validate(kept)
+    files.validate(kept)
 
 
 def test_there_is_no_other() -> None:
@@ -87,7 +84,7 @@ def test_both_languages_have_the_same_code(name: str) -> None:
 @each_notebook
 def test_its_first_line_leads_to_the_lesson_with_its_outputs(name: str, language: str) -> None:
     """A notebook has none, and a forge shows it as it is: the text in tutorials/ has them."""
-    kept = nbformat.read(file_of(name, language), as_version=4)
+    kept = files.read(file_of(name, language))
     first = kept.cells[0].source.splitlines()[0]
     (target,) = re.findall(r"\]\(([^)]+)\)", first)
     there = (file_of(name, language).parent / target).resolve()
@@ -154,7 +151,7 @@ def player(*prefix: str) -> Iterator[Play]:
             process.stdin.flush()
             answer = json.loads(process.stdout.readline())
             assert isinstance(answer, dict), answer
-            return Played(nbformat.from_dict(answer))
+            return Played(files.of(answer))
 
         yield played
         process.communicate()
@@ -518,7 +515,6 @@ def test_a_learner_who_answers(minirun: Program, tmp_path: Path) -> None:
     """Right where it is what happened, and nowhere else; a changed cell needs root."""
     code = """
 from minirun.api.launch import Able
-from minirun.core.lazy import lazy
 lesson.live = Able(False, "containers need root")
 for number in (1, 2, 5):
     lesson.question(number, answer=2)

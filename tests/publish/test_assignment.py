@@ -11,13 +11,10 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from minirun.core.lazy import lazy
 from minirun.teach.lab import labs as catalogue
 from minirun.teach.levels import programs
+from notebooks import files
 from tutorials.publish import assignment
-
-with lazy:
-    import nbformat
 
 pytestmark = pytest.mark.root  # nbgrader is one process for all tests, and in no cell
 
@@ -127,11 +124,11 @@ APPLY = [
 def test_the_solution_is_out_of_reach(course: Path, failed_tests: FailedTests, trick: str) -> None:
     """What minirun shows to a learner who practises earns no point in an assignment."""
     students = course / "release" / "labs-en" / "03-overlayfs.ipynb"
-    notebook = nbformat.read(students, as_version=4)
+    notebook = files.read(students)
     for cell in notebook.cells:
         if "YOUR CODE HERE" in cell.source:
             cell.source = trick.format(cell.id.removesuffix("-mend"))
-    nbformat.write(notebook, students)
+    files.write(notebook, students)
     failed = failed_tests(students)
     assert any("lab.is_mended()" in source for source in failed)
 

@@ -9,13 +9,10 @@ from pathlib import Path
 import pytest
 
 from conftest import wait_until
-from minirun.core.lazy import lazy
+from notebooks import files
 from required import installed
 from show.browser import Browser
 from tutorials.publish.notebooks import ROOT
-
-with lazy:
-    import nbformat
 
 pytest.importorskip("jupyterlite_pyodide_kernel")
 from tutorials.publish import lite
@@ -50,7 +47,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_a_lesson_runs_in_the_browser(served: str, tmp_path: Path) -> None:
     installed("chromium")
     path = "notebooks/ko/07-devices.ipynb"
-    cells = nbformat.read(ROOT / path, as_version=4).cells[:CELLS]
+    cells = files.read(ROOT / path).cells[:CELLS]
     browser = Browser(tmp_path / "profile", loopback=True)
     try:
         browser.visit(f"{served}/lab/index.html?path={path}")

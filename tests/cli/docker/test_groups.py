@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.columns import Runtime
+from cli.columns import Called, Runtime
 from conftest import STORE, Program, wait_until
 from minirun.cli.docker import groups, network, volume
 from rootfs_tools.cli import image
@@ -57,8 +57,8 @@ SYNONYMS = {
 @pytest.mark.parametrize(
     ("group", "verb"), [(group, verb) for group, verbs in GROUPS.items() for verb in sorted(verbs)]
 )
-def test_each_verb_has_the_help_of_its_command(minirun: Program, group: str, verb: str) -> None:
-    done = minirun(group, verb, "--help")
+def test_each_verb_has_the_help_of_its_command(called: Called, group: str, verb: str) -> None:
+    done = called(group, verb, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     named = f"{group} {verb}" if verb in OF_GROUP[group] else verb
     named = SYNONYMS.get(f"{group} {verb}", named)

@@ -21,7 +21,14 @@ from minirun.show.log.event import Event
 FOLDER = Path(__file__).parents[2] / "reference"
 SCHEMA, PAGE = FOLDER / "events.schema.json", FOLDER / "events.md"
 SOURCE = Path(package.__file__).parent
-TREES = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """The package's files, each parsed once."""
+    return {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+
+
 KINDS = {
     "logged": ("syscall", 0, 3), "logged_python": ("syscall", 0, 2), "Step": ("syscall", 0, 9),
     "emit": ("", 1, 2), "stage": ("begin", 2, 9), "send": ("message", 0, 9),
@@ -50,7 +57,7 @@ def calls(*names: str) -> list[ast.Call]:
 
 @cache
 def _every_call() -> list[tuple[str, ast.Call]]:
-    found = [n for tree in TREES.values() for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    found = [n for tree in trees().values() for n in ast.walk(tree) if isinstance(n, ast.Call)]
     return [(getattr(n.func, "attr", getattr(n.func, "id", "")), n) for n in found]
 
 
@@ -60,12 +67,12 @@ def literals(name: str, position: int) -> set[str]:
     return {a.value for a in args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
 
 
-EMITTED = (
-    literals("logged", 0) | literals("logged_python", 0) | literals("Step", 0)
-    | literals("emit", 1) | literals("stage", 2)
-    | MESSAGES | set(rtnetlink.NAMES.values())
-) - {"dup3", "fchdir", "chdir", "close_range", "sched_setaffinity"}  # fmt: skip
-"""All names that an event can have; of a Step's calls, those that the log tells."""
+@cache
+def emitted() -> set[str]:
+    """All names that an event can have; of a Step's calls, those that the log tells."""
+    said = literals("logged", 0) | literals("logged_python", 0) | literals("Step", 0)
+    said |= literals("emit", 1) | literals("stage", 2) | MESSAGES | set(rtnetlink.NAMES.values())
+    return said - {"dup3", "fchdir", "chdir", "close_range", "sched_setaffinity"}
 
 
 @dataclass
@@ -84,7 +91,7 @@ class Named:
 def names() -> dict[str, Named]:
     """Return each name that the source can write, in alphabetical order."""
     found: dict[str, Named] = defaultdict(Named)
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for function in ast.walk(tree):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 source = f"{path.relative_to(SOURCE)}: {function.name}"
@@ -103,7 +110,7 @@ def names() -> dict[str, Named]:
         for event in (e for each in recording.read(recordings.path(name)) for e in each.events):
             if event.kind != "gate" and event.name in found:
                 _learn(found[event.name], event)
-    return {name: found[name] for name in sorted(EMITTED & found.keys())}
+    return {name: found[name] for name in sorted(emitted() & found.keys())}
 
 
 def _take(found: dict[str, Named], call: ast.Call, function: ast.AST, source: str) -> None:
