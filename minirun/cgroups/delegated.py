@@ -25,6 +25,7 @@ from minirun.cgroups.base import (
     version_1_mounts,
 )
 from minirun.cgroups.moved import BOOTED, MovedByManager
+from minirun.common import processes
 from minirun.core import events
 from minirun.core.errors import ConfigError, StateError
 from minirun.core.keeping import state
@@ -200,8 +201,7 @@ class NoCgroup(WithoutDeviceRules, Cgroup):
         theirs = _pid_namespace(pid)
         if theirs in (_pid_namespace("self"), 0) or not _is_first(pid):
             return [pid]  # others live there: the caller's processes, or those of a pod
-        numbers = [name for name in os.listdir("/proc") if name.isdigit()]
-        return sorted(int(name) for name in numbers if _pid_namespace(name) == theirs)
+        return sorted(each for each in processes.pids() if _pid_namespace(each) == theirs)
 
     def remove(self, seconds: float = 0) -> None:
         """Remove nothing: all goes with init, which minirun.core.endings.destroy kills."""

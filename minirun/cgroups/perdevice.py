@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from minirun.cgroups.rules import Setting
 from minirun.core.errors import ConfigError
+from minirun.core.keeping.numbers import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,8 +91,7 @@ def _huge_pages(rows: LocatedRows, version: int) -> list[Setting]:
     for origin, row in rows:
         size, limit = row["pageSize"], str(row["limit"])
         number = size[:-2]
-        plain = number.isascii() and number.isdigit() and number[0] != "0"
-        if size[-2:] not in _UNITS or not plain:
+        if size[-2:] not in _UNITS or not whole(number, 1) or number[0] == "0":
             raise ConfigError(f"{origin}.pageSize: {size!r} is no size like 2MB or 1GB")
         for kind in ("", "rsvd."):
             file = f"hugetlb.{size}.{kind}{'limit_in_bytes' if version == 1 else 'max'}"

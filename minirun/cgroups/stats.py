@@ -9,7 +9,9 @@ bytes. runc's Go types: types/events.go.
 from __future__ import annotations
 
 from minirun.cgroups.tree import Dir
+from minirun.common.quantities import listed
 from minirun.core.errors import StateError
+from minirun.core.keeping.numbers import LARGEST, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,20 +71,17 @@ class _Files(Dir):
 
     def count(self, name: str) -> int | None:
         text = self.text(name)
-        return int(text) if text.lstrip("-").isdigit() else UNLIMITED if text == "max" else None
+        return UNLIMITED if text == "max" else whole(text, -LARGEST, UNLIMITED)
 
     def table(self, name: str) -> dict[str, int]:
         """A file of lines such as `cache 4096`."""
         pairs = (line.split() for line in self.text(name).splitlines())
-        return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+        counted = ((pair[0], whole(pair[1], 0, UNLIMITED)) for pair in pairs if len(pair) == 2)
+        return {name: count for name, count in counted if count is not None}
 
     def cpus(self, name: str) -> list[int]:
         """A list such as 0-2,7."""
-        found: list[int] = []
-        for part in filter(None, self.text(name).split(",")):
-            first, _, last = part.partition("-")
-            found += range(int(first), int(last or first) + 1)
-        return found
+        return sorted(listed(self.text(name)) or ())
 
 
 def _known(**values: int | dict[str, Any] | list[Any] | None) -> dict[str, Any]:

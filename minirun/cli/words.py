@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from minirun.common.quantities import nanoseconds
 from minirun.core.config import ANNOTATION, LOG
 from minirun.core.errors import UsageError
 from minirun.core.keeping.numbers import LARGEST, whole
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
     from minirun.oci.run_config import RunOptions
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 _ID_MAX = 1 << 32
-_LONGEST = LARGEST // 10**9
-"""Seconds: Go counts nanoseconds."""
 
 
 def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
@@ -87,12 +85,12 @@ def size(text: str) -> int:
     """Return a size in bytes, as docker reads it: 512m, 1.5g, "1 GiB", 65536. Raises UsageError."""
     digits = text.rstrip("bBkKmMgGtTpPiI")
     unit = text[len(digits) :].lower().removesuffix("ib").removesuffix("b")
-    whole, _, part = digits.removesuffix(" ").partition(".")
-    plain = whole + part
-    if not (plain.isascii() and plain.isdigit() and len(plain) < 30) or unit not in _UNITS:
+    before, _, part = digits.removesuffix(" ").partition(".")
+    given = whole(before + part, 0, 10**20)
+    if given is None or unit not in _UNITS:
         raise UsageError(f"invalid size: {text!r}", "bytes, or a number with b, k, m or g")
     scale: int = 10 ** len(part)
-    number = int(plain) * _UNITS[unit] // scale
+    number = given * _UNITS[unit] // scale
     if number > LARGEST:
         raise UsageError(f"invalid size: {text!r}", f"at most {LARGEST} bytes")
     return number
@@ -144,21 +142,13 @@ def lines_of(flag: str, paths: list[str]) -> list[str]:
 
 
 def duration(text: str) -> float:
-    """Return seconds for Go's way to write a time: 5s, 1m30s, 250ms. Raises UsageError."""
-    total, rest = 0.0, text
-    while rest:
-        number = rest[: len(rest) - len(rest.lstrip("0123456789."))]
-        rest = rest[len(number) :]
-        unit = rest[: len(rest) - len(rest.lstrip("nuµmsh"))]
-        rest = rest[len(unit) :]
-        if unit not in _SECONDS or not number.replace(".", "", 1).isdigit():
-            raise UsageError(f"invalid --interval {text!r}", "such as 5s, 500ms or 1m30s", 1)
-        total += float(number) * _SECONDS[unit]
-    if total > _LONGEST:
-        raise UsageError(f"invalid --interval {text!r}", f"at most {_LONGEST} seconds", 1)
-    if total <= 0:
+    """Return the seconds of --interval: 5s, 1m30s, 250ms. Raises UsageError."""
+    length = nanoseconds(text)
+    if length is None:
+        raise UsageError(f"invalid --interval {text!r}", "such as 5s, 500ms or 1m30s", 1)
+    if length <= 0:
         raise UsageError("duration interval must be greater than 0", "such as 5s", 1)
-    return total
+    return length / 1e9
 
 
 def log_limits(words: list[str]) -> OutputLimits:

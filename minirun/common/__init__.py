@@ -1,5 +1,8 @@
 """What several rings share, and the core does without: it may import the core, and nothing else.
 
+ports         80, 8000-8003, 53/udp
+quantities    numbers that are not whole: 1.5; 0-3,7; 1m30s
+processes     the pids of /proc
 descriptors   a refusal if too few descriptors are free
 interrupts    a signal that ends this program is raised as an error
 called        the command line that starts this program again

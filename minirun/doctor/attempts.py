@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from minirun import cgroups
 from minirun.core.errors import MinirunError
+from minirun.core.keeping.numbers import whole
 from minirun.core.kernel import process
 from minirun.core.rootfs.tree import remove_tree
 
@@ -167,7 +168,7 @@ def sweep(directory: str) -> list[str]:
     found = []
     for name in os.listdir(directory):
         pid = name.removeprefix(_PREFIX).partition("-")[0]
-        is_own = name.startswith(_PREFIX) and pid.isascii() and pid.isdecimal()
+        is_own = name.startswith(_PREFIX) and whole(pid) is not None
         if not is_own or os.path.exists(f"/proc/{pid}"):
             continue
         for version in ("v1", "v2"):

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import shutil
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import sys
 
 from minirun.cgroups import systemd as systemd_cgroups
 from minirun.core.errors import MinirunError
+from minirun.core.keeping.numbers import whole
 from minirun.doctor.attempts import Lacking, Workplace, existing
 from minirun.gpu import driverroot
 from minirun.gpu.asked import drivers
@@ -33,7 +35,8 @@ def root(place: Workplace) -> str:
 def kernel(place: Workplace) -> str:
     """The kernel's version; 5.12 has the last of the calls that stages 1 to 7 use."""
     release = platform.release()
-    if tuple(map(int, release.split("-")[0].split(".")[:2])) < (5, 12):
+    numbers = re.split(r"\D", release, maxsplit=2)[:2]  # of 6.1.0-13-amd64, 6.12+
+    if tuple(whole(number) or 0 for number in numbers) < (5, 12):
         raise Lacking(f"Linux {release}")
     return f"Linux {release}"
 

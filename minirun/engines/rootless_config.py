@@ -14,6 +14,7 @@ import os
 
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, MinirunError, UsageError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.places import ROOT, STORE
 from minirun.core.keeping.state import read_text
 from minirun.core.process import caps
@@ -128,7 +129,8 @@ def _is_mapped(option: str, uids: IdMapRows, gids: IdMapRows) -> bool:
     """Return True if the owner in a mount option, such as gid=5, is known in the container."""
     key, _, value = option.partition("=")
     rows = {"uid": uids, "gid": gids}.get(key)
-    return rows is None or not value.isdigit() or idmap.host_id(rows, int(value)) is not None
+    number = whole(value)
+    return rows is None or number is None or idmap.host_id(rows, number) is not None
 
 
 def check(config: Config) -> bool:

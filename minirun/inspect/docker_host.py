@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minirun.core.keeping import places
+from minirun.core.keeping.numbers import whole
 from minirun.core.process.caps import NUMBERS
 from minirun.inspect.docker_network import (
     bindings,
@@ -182,7 +183,7 @@ def _ipc_mode(container: Container) -> str:
 
 def _restart_policy(container: Container) -> Fields:
     name, _, count = (container.record.restart or "no").partition(":")
-    return Fields(Name=name, MaximumRetryCount=int(count) if count.isdigit() else 0)
+    return Fields(Name=name, MaximumRetryCount=whole(count) or 0)
 
 
 def _security(container: Container) -> list[str]:
@@ -202,9 +203,9 @@ def _shm_size(container: Container) -> int:
         if row["destination"] == run_config.SHM:
             for option in row.get("options") or []:
                 name, _, value = option.partition("=")
-                if name == "size" and value[:-1].isdigit():
+                if name == "size" and value:
                     unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(value[-1].lower())
-                    return int(value[:-1]) * unit if unit else int(value) if value.isdigit() else 0
+                    return (whole(value[:-1] if unit else value) or 0) * (unit or 1)
     return _SHM
 
 
@@ -238,7 +239,7 @@ def _device_requests(gpus: str | None) -> list[Fields] | None:
     count = {"all": -1}.get(words[0] if words else "", 0)
     if words and words[0].startswith("count="):
         digits = words[0].removeprefix("count=")
-        count = -1 if digits == "all" else int(digits) if digits.isdigit() else 0
+        count = -1 if digits == "all" else whole(digits) or 0
     return [
         Fields(
             Driver="", Count=count, DeviceIDs=None if count else words,

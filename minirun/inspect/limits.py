@@ -14,6 +14,7 @@ from minirun.cgroups.rules import DeviceRule
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.keeping import state
+from minirun.core.keeping.numbers import whole
 from minirun.core.rootfs.inroot import Root
 from minirun.inspect.document import LimitFacts, NodeFacts
 from minirun.inspect.given import edits_of
@@ -52,8 +53,7 @@ def limits(container: Container) -> LimitFacts:
 
 
 def _number(text: str) -> int | None:
-    number = int(text) if text.isdecimal() else None
-    return number if number is None or number < _UNLIMITED else None
+    return whole(text, 0, _UNLIMITED - 1)
 
 
 def rules(container: Container) -> list[DeviceRule] | None:

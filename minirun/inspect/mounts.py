@@ -8,6 +8,7 @@ import re
 
 from minirun.core.container import Container
 from minirun.core.keeping import places
+from minirun.core.keeping.numbers import whole
 from minirun.core.kernel import mountinfo
 from minirun.core.kernel.mountinfo import Mount
 from minirun.inspect.document import LayerFacts, MountFacts, OverlayFacts
@@ -75,10 +76,10 @@ def _unescape(path: str) -> str:
 def _layer(container: Container, path: str) -> LayerFacts:
     """Return a layer with the image that it is of; a user namespace sees id-mapped copies."""
     mapped = path.startswith(f"{container.directory}/{places.LOWER}/")
-    number = os.path.basename(path)
     layers = container.config.layers
-    if mapped and number.isdecimal() and int(number) < len(layers):
-        path = layers[int(number)]
+    number = whole(os.path.basename(path), 0, len(layers) - 1)
+    if mapped and number is not None:
+        path = layers[number]
     own = _IMAGE.search(path)
     if path in layers and (own or _SHARED.search(path)):
         name = container.record.image or ""

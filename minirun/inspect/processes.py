@@ -6,6 +6,7 @@ namespace if the inode of the file is the same: namespaces(7).
 
 import os
 
+from minirun.common.processes import pids
 from minirun.core.keeping import state
 from minirun.core.kernel import namespaces
 from minirun.core.process import caps
@@ -58,9 +59,9 @@ def _count(own: dict[str, int]) -> tuple[dict[str, int], int]:
     """Return how many processes are in each of these namespaces, and how many are hidden."""
     counts = dict.fromkeys(own, 0)
     unseen = 0
-    for name in filter(str.isdecimal, os.listdir("/proc")):
-        found = inodes(name)
-        unseen += not found and os.path.exists(f"/proc/{name}")
+    for pid in pids():
+        found = inodes(pid)
+        unseen += not found and os.path.exists(f"/proc/{pid}")
         for kind in own:
             counts[kind] += own[kind] == found.get(kind)
     return counts, unseen

@@ -21,6 +21,7 @@ from functools import cache
 from typing import Any
 
 from minirun.core.errors import HINTS
+from minirun.core.keeping.numbers import whole
 from minirun.knowledge import marks, own
 from minirun.knowledge.hints import hints
 from minirun.knowledge.hints import topic as hint_topic
@@ -118,8 +119,8 @@ def errno(name: str, call: str = "", language: str = ENGLISH) -> Topic | None:
     `name` may be the number (Linux's).
     """
     numbers = room("errnos", language)
-    if name.isdecimal() and len(name) < 6:
-        name = next((one.name for one in numbers.values() if one.number == int(name)), name)
+    if (number := whole(name, 1)) is not None:
+        name = next((one.name for one in numbers.values() if one.number == number), name)
     known = numbers.get(name.upper())
     if known is None or not call:
         return known

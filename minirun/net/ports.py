@@ -20,10 +20,11 @@ import os
 import select
 import socket
 
+from minirun.common.ports import MOST, PROTOCOLS, span
+from minirun.common.processes import pids
 from minirun.core import events
 from minirun.core.errors import UsageError
 from minirun.core.keeping import state
-from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import namespaces, process
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
     from minirun.core.keeping.container_record import ProcessIdentity
 
-PROTOCOLS = ("tcp", "udp", "sctp")
 _FIRST_USER = 0xF000_0000
 """minirun:ports runs as the user of this number plus its pid: no other process has that id, so no
 other can end it, and take the ports. Users, and the ranges of subuid(5), lie far below."""
@@ -113,14 +113,12 @@ def _address(rest: str, text: str, hint: str) -> tuple[str, str]:
 
 
 def _range(words: str, text: str, what: str, hint: str) -> tuple[int, int]:
-    first, dash, last = words.partition("-")
-    numbers = [first, last] if dash else [first, first]
-    if not all(whole(number, 1, 65535) for number in numbers):
-        raise UsageError(f"invalid {what}: {words!r} of port {text!r}", f"1 to 65535; {hint}")
-    low, high = int(numbers[0]), int(numbers[1])
-    if low > high:
+    found = span(words)
+    if found is None:
+        raise UsageError(f"invalid {what}: {words!r} of port {text!r}", f"1 to {MOST}; {hint}")
+    if not found:
         raise UsageError(f"invalid {what}: {words}: the first is larger than the last", hint)
-    return low, high
+    return found[0], found[-1]
 
 
 def shown(ports: list[dict[str, Any]]) -> list[str]:
@@ -209,7 +207,7 @@ def _refusal(port: Port, number: int, error: OSError) -> NetworkError:
 def in_use(port: Port, number: int) -> PortInUse:
     """Return the error that says who has a port of the host."""
     where = f"{port.host_ip or '0.0.0.0'}:{number}/{port.protocol}"
-    return PortInUse(where, number % 65535 + 1, *holder(number, port.protocol))
+    return PortInUse(where, number % MOST + 1, *holder(number, port.protocol))
 
 
 def holder(number: int, protocol: str) -> tuple[str, int]:
@@ -224,12 +222,12 @@ def holder(number: int, protocol: str) -> tuple[str, int]:
             fields = row.split()
             if int(fields[1].rpartition(":")[2], 16) == number:
                 inodes.add(f"socket:[{fields[9]}]")
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    for pid in pids():
         try:
             for fd in os.listdir(f"/proc/{pid}/fd"):
                 if os.readlink(f"/proc/{pid}/fd/{fd}") in inodes:
                     name = state.read_text(f"/proc/{pid}/comm").strip()
-                    return f"{name} (pid {pid})", int(pid)
+                    return f"{name} (pid {pid})", pid
         except OSError:
             continue
     return "", 0

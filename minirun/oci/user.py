@@ -26,6 +26,7 @@ kernel's limit holds. An unknown name ends the run before the command, so with s
 from __future__ import annotations
 
 from minirun.core.errors import MinirunError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 
 TYPE_CHECKING = False
@@ -148,10 +149,7 @@ def _lines(root: FileReader, path: str, fields: int) -> list[list[str]]:
 
 def _plain_number(text: str) -> int | None:
     """Return `text` as an id if it is plain digits in range; None else."""
-    if not (text.isascii() and text.isdigit()) or len(text) > 20:
-        return None
-    value = int(text)
-    return value if value <= MAX_ID else None
+    return whole(text, 0, MAX_ID)
 
 
 def _number(text: str) -> int | None:
@@ -159,7 +157,7 @@ def _number(text: str) -> int | None:
 
     Raises MinirunError for digits out of range.
     """
-    if text.isascii() and text.isdigit() and _plain_number(text) is None:
+    if text and not text.strip("0123456789") and _plain_number(text) is None:
         raise MinirunError(f"user {text!r}: uids and gids must be in range 0-{MAX_ID}")
     return _plain_number(text)
 

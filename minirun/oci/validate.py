@@ -14,6 +14,7 @@ from minirun.core.config import Config
 from minirun.core.errors import ConfigError
 from minirun.core.keeping import jsonlite, places, state, state_file
 from minirun.core.keeping.choices import DEFAULTS, Choices
+from minirun.core.keeping.numbers import whole
 from minirun.oci.rlimits import RLIMITS
 
 TYPE_CHECKING = False
@@ -281,7 +282,7 @@ def _devices(linux: dict[str, Any]) -> None:
 
 def _version(version: str) -> None:
     numbers = version.split("-")[0].split("+")[0].split(".")
-    if len(numbers) != 3 or not all(n.isascii() and n.isdigit() for n in numbers):
+    if len(numbers) != 3 or any(whole(n) is None for n in numbers):
         fail("ociVersion", f"{version!r} is not a version like 1.2.0")
     if numbers[0] != "1":
         fail("ociVersion", f"{version} is not supported; 1.x.y is")
@@ -292,7 +293,7 @@ def _no_limit_of_old(version: str, resources: dict[str, Any]) -> None:
 
     What a 0 means since 1.3: minirun.cgroups.resources.
     """
-    if resources.get("pids", {}).get("limit") == 0 and int(version.split(".")[1]) < 3:
+    if resources.get("pids", {}).get("limit") == 0 and (whole(version.split(".")[1]) or 0) < 3:
         del resources["pids"]["limit"]
 
 

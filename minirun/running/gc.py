@@ -15,6 +15,7 @@ from minirun.core import endings
 from minirun.core.errors import StateError
 from minirun.core.keeping import places, state
 from minirun.core.keeping import state_file as records
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
 from minirun.running import ends, lookup
@@ -78,7 +79,7 @@ def abandoned(root: str) -> Iterator[str]:
     """
     for name in _entries(f"{root}/{places.NEW}") or ():
         pid, _, moment = name.partition("-")
-        is_own = name.isascii() and pid.isdecimal() and moment.isdecimal()
+        is_own = whole(pid) is not None and whole(moment) is not None
         if not is_own or os.path.exists(f"/proc/{pid}"):
             continue
         inside = _entries(f"{root}/{places.NEW}/{name}")

@@ -6,6 +6,7 @@ import os
 import time
 
 from minirun.core.keeping import places
+from minirun.core.keeping.numbers import whole
 
 LIMIT = 200
 """How many logs of removed containers are kept below one state root."""
@@ -73,6 +74,6 @@ def names(fd: int) -> list[str]:
 def _is_log(name: str) -> bool:
     """Return True if a name is STAMP.NUMBER.ID.jsonl."""
     stamp, _, rest = name.partition(".")
-    digits = stamp[:8] + stamp[9:] + rest.partition(".")[0]
-    plain = len(stamp) == 15 and stamp[8] == "T" and digits.isascii() and digits.isdecimal()
+    numbers = stamp[:8], stamp[9:], rest.partition(".")[0]
+    plain = len(stamp) == 15 and stamp[8] == "T" and None not in map(whole, numbers)
     return plain and rest.count(".") >= 2 and name.endswith(".jsonl")

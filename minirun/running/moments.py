@@ -6,16 +6,13 @@ import re
 import time
 from datetime import UTC, datetime
 
+from minirun.common.quantities import decimal, nanoseconds
 from minirun.core.errors import UsageError
 
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
-_DURATION = re.compile(r"-?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)", re.ASCII)
 _DATE = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:T(\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?)?(Z|[+-]\d\d:\d\d)?",
     re.ASCII,
 )
-_LATEST = 1 << 40
 _LONG = (
     (2 * 24, 1, "hours"), (2 * 7 * 24, 24, "days"), (2 * 30 * 24, 7 * 24, "weeks"),
     (2 * 365 * 24, 30 * 24, "months"),
@@ -28,9 +25,8 @@ def moment(stamp: str) -> float:
 
     Raises ValueError if it is none.
     """
-    whole = datetime.fromisoformat(f"{stamp[:19]}+00:00").timestamp()
-    digits = stamp[20:].rstrip("Z")
-    return whole + (float(f"0.{digits}") if digits.isascii() and digits.isdigit() else 0.0)
+    seconds = datetime.fromisoformat(f"{stamp[:19]}+00:00").timestamp()
+    return seconds + (decimal(f"0.{stamp[20:].rstrip('Z')}") or 0)
 
 
 def point(text: str, flag: str, status: int = 1) -> float:
@@ -41,11 +37,9 @@ def point(text: str, flag: str, status: int = 1) -> float:
     """
     if re.fullmatch(r"-?\d{1,12}(?:\.\d{1,9})?", text, re.ASCII):
         return float(text)
-    if _DURATION.fullmatch(text):
-        length = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
-        if length < _LATEST:
-            return time.time() + (length if text.startswith("-") else -length)
-    elif found := _DATE.fullmatch(text):
+    if (length := nanoseconds(text)) is not None:
+        return time.time() - length / 1e9
+    if found := _DATE.fullmatch(text):
         day, hour, minute, second, digits, zone = found.groups()
         try:
             at = datetime.fromisoformat(

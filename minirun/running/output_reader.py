@@ -6,6 +6,7 @@ import os
 from collections import deque
 
 from minirun.core.keeping import jsonlite, state
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.places import OUTPUT
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import clean
@@ -133,5 +134,5 @@ def open_all(directory: str) -> list[int]:
 def _names(directory: str) -> list[str]:
     """Return the names of a container's log files, the oldest first."""
     numbers = [name[len(OUTPUT) + 1 :] for name in os.listdir(directory) if name.startswith(OUTPUT)]
-    rotated = sorted((int(text) for text in numbers if text.isdecimal()), reverse=True)
+    rotated = sorted((n for text in numbers if (n := whole(text)) is not None), reverse=True)
     return [*(f"{OUTPUT}.{number}" for number in rotated), *([OUTPUT] if "" in numbers else [])]

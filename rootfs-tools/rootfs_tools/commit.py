@@ -21,7 +21,7 @@ from minirun.core.errors import ImageError, MinirunError, StateError
 from minirun.core.keeping import state
 from minirun.image import store as shelf
 from minirun.oci.image_user import in_layers
-from rootfs_tools import catalogue, image_spec
+from rootfs_tools import catalogue, image_spec, made
 from rootfs_tools.archives.saving import SavedImage, SavedSource
 from rootfs_tools.blobs import Blobs
 from rootfs_tools.build.container import pack_changes
@@ -79,7 +79,7 @@ def commit(container: Container, options: CommitOptions) -> shelf.Image:
     if not container.config.layers or not record.image:
         text = f"container {container.id} was made of a bundle, and has no image to be one more of"
         raise StateError(text, f"minirun export {container.id} | minirun import - NAME")
-    now = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time()) * 10**9
+    now = made.epoch(time.time) * 10**9
     with using(settings.store):
         stage = stage_of(settings.store, _image(container))
         stage.config = _configuration(container, stage.config)

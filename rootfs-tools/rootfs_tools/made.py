@@ -12,11 +12,13 @@ import fcntl
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, NamedTuple
 
+from minirun.core.errors import UsageError
+from minirun.core.keeping.numbers import whole
 from minirun.core.rootfs.tree import remove_tree
 from rootfs_tools import catalogue
 from rootfs_tools.archives.saving import SavedImage, SavedLayer, SavedSource
@@ -92,6 +94,22 @@ def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     labels = {**(base.get("Labels") or {}), **own.get("Labels", {})}
     both = {**base, **_without_empty(own), "Env": list(env.values()), "Labels": labels}
     return _without_empty(both)
+
+
+def epoch(otherwise: Callable[[], float]) -> int:
+    """Return the seconds since 1970 that a build has for "now", so that it can be repeated.
+
+    $SOURCE_DATE_EPOCH; `otherwise` without it. Raises UsageError for what is no number there:
+    https://reproducible-builds.org/specs/source-date-epoch/.
+    """
+    if not (text := os.environ.get("SOURCE_DATE_EPOCH")):
+        return int(otherwise())
+    given = whole(text, 0, _LATEST)
+    if given is None:
+        raise UsageError(
+            f"SOURCE_DATE_EPOCH={text:.40}: not seconds since 1970", "such as 1700000000"
+        )
+    return given
 
 
 def date(seconds: int) -> str:

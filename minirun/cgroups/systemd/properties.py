@@ -13,7 +13,9 @@ wins, what can be expressed is set, so that a daemon-reload takes devices away r
 from __future__ import annotations
 
 from minirun.cgroups import resources, ruleset
+from minirun.common.quantities import listed
 from minirun.core.errors import ConfigError
+from minirun.core.keeping.numbers import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def _number(value: str) -> int | None:
     """Return the number that a file takes; None for what is none (a device's own weight)."""
     if value in ("max", "-1"):
         return INFINITY
-    return int(value) if value.isdigit() else None
+    return whole(value, 0, INFINITY)
 
 
 def _quota(values: dict[str, str]) -> Properties:
@@ -76,15 +78,12 @@ def _quota(values: dict[str, str]) -> Properties:
 
 def bitmap(numbers: str) -> bytes:
     """Return a list such as 0-2,7 as bits, the lowest first. Raises ConfigError."""
-    bits = 0
-    try:
-        for part in filter(None, numbers.strip().split(",")):
-            first, _, last = part.partition("-")
-            for number in range(int(first), int(last or first) + 1):
-                bits |= 1 << number
-    except ValueError:
+    parts = [*filter(None, numbers.strip().split(","))]
+    found = listed(",".join(parts)) if parts else set()
+    if found is None:
         text = f"linux.resources.cpu: {numbers!r} is no list of numbers"
-        raise ConfigError(text, "such as 0-2,7") from None
+        raise ConfigError(text, "such as 0-2,7")
+    bits = sum(1 << number for number in found)
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
 
 

@@ -251,7 +251,7 @@ def _user(
     container: Container, text: str, way: join.EntryDescriptors, managed: bool
 ) -> dict[str, Any]:
     """Find a user: numbers, as runc takes them; else, as docker does, by the image's own names."""
-    if not managed and text.replace(":", "").isdigit():
+    if not managed and text and not text.strip("0123456789:"):
         numbers = (_id("--user", word) for word in text.split(":", 1))
         old = container.config.process.get("user") or {}
         return {**old, **dict(zip(("uid", "gid"), numbers, strict=False))}

@@ -9,10 +9,10 @@ import re
 from typing import TYPE_CHECKING
 
 from minirun.cli import words
+from minirun.common.ports import exposed
 from minirun.core.errors import ImageError, StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.container_record import ContainerRecord
-from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.image import split, store
 from minirun.inspect.docker_form import status_of
@@ -68,14 +68,11 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
 
 def ports(name: str, text: str) -> set[str]:
     """Return what publish=80, 80/udp or 8000-8003/tcp means: 80/tcp … Raises UsageError."""
-    numbers, _, protocol = text.partition("/")
-    first, dash, last = numbers.partition("-")
-    pair = [first, last if dash else first]
-    right = all(whole(word, 1, 65535) for word in pair)
-    if not right or protocol not in ("", "tcp", "udp", "sctp") or int(pair[0]) > int(pair[1]):
+    found = exposed(text)
+    if found is None:
         hint = "a port, perhaps with its protocol: 80, 53/udp, 8000-8003/tcp"
         raise UsageError(f"invalid --filter '{name}={text}'", hint, 1)
-    return {f"{port}/{protocol or 'tcp'}" for port in range(int(pair[0]), int(pair[1]) + 1)}
+    return set(found)
 
 
 class ContainerFilter:

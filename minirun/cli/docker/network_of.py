@@ -8,10 +8,10 @@ import json
 from minirun.cli.docker.network import need_root, takes
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
+from minirun.common.ports import port
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.keeping import state
-from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
 from minirun.engines import roots
@@ -93,11 +93,11 @@ def main_why(args: list[str], settings: Settings) -> int:
 
 def _target(text: str) -> tuple[str, int]:
     """Return host and port of HOST:PORT. Raises UsageError."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not (host and colon and whole(port, 1, 65535)):
+    host, _, number = text.rpartition(":")
+    host, there = host.removeprefix("[").removesuffix("]"), port(number)
+    if not host or there is None:
         raise UsageError(f"invalid HOST:PORT {text!r}", "deb.debian.org:80, or [2001:db8::1]:80")
-    return host, int(port)
+    return host, there
 
 
 def _running(settings: Settings, name: str) -> Container:

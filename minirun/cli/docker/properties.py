@@ -21,8 +21,8 @@ from minirun.cli.docker.run_flags import (
     CreateFlags,
     is_cdi_name,
 )
-from minirun.cli.words import duration
 from minirun.cli.words import size as bytes_of
+from minirun.common.quantities import decimal, listed, nanoseconds
 from minirun.core.errors import UsageError
 from minirun.core.keeping.numbers import LARGEST, whole
 from minirun.core.keeping.settings import Settings
@@ -43,7 +43,6 @@ _ULIMITS = (
     "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc",
     "rss", "rtprio", "rttime", "sigpending", "stack",
 )  # fmt: skip
-_MOST_CPUS = 99_999
 _UNLIMITED = (1 << 64) - 1
 _OWN_FOLDERS = ("pts", "shm", "fd", "mqueue", ".lxc", ".lxd-mounts", ".udev")
 _DEVICE = "--device /dev/x[:/dev/y[:rwm]]"
@@ -122,10 +121,10 @@ def health(flags: CreateFlags, of_image: dict[str, Any] | None) -> dict[str, Any
 
 
 def _nanoseconds(flag: str, text: str) -> int:
-    try:
-        return round(duration(text) * 10**9)
-    except UsageError:
-        raise _invalid(flag, text, "such as 5s, 500ms or 1m30s") from None
+    length = nanoseconds(text)
+    if length is None or length <= 0:
+        raise _invalid(flag, text, "such as 5s, 500ms or 1m30s")
+    return length
 
 
 def _invalid(flag: str, text: str, right: str) -> UsageError:
@@ -176,10 +175,10 @@ def cpus(flag: str, text: str) -> dict[str, int]:
     """Such as 1.5: what is used of each period of 100 ms; 0 is docker's word for as it is."""
     if text == "0":
         return {}
-    plain = text.replace(".", "", 1)
-    if not (plain.isascii() and plain.isdigit()) or not 0.01 <= float(text) <= 4096:
+    number = decimal(text)
+    if number is None or not 0.01 <= number <= 4096:
         raise _invalid(flag, text, "a number of CPUs from 0.01 up, such as 1.5")
-    return {"period": 100_000, "quota": round(float(text) * 100_000)}
+    return {"period": 100_000, "quota": round(number * 100_000)}
 
 
 def shares(flag: str, text: str) -> int | None:
@@ -203,13 +202,8 @@ def quota(flag: str, text: str) -> int | None:
 
 def cpuset(flag: str, text: str) -> str:
     """A list of numbers and ranges: 0-3,5."""
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        low, high = whole(first, 0, _MOST_CPUS), whole(last if dash else first, 0, _MOST_CPUS)
-        if low is None or high is None:
-            raise _invalid(flag, text, "numbers and ranges, such as 0-3,5")
-        if low > high:
-            raise _invalid(flag, text, "the first of a range is not above its last, as in 0-3")
+    if listed(text) is None:
+        raise _invalid(flag, text, "numbers and ranges, the smaller first, such as 0-3,5")
     return text
 
 
@@ -339,13 +333,13 @@ def device_rules(flag: str, texts: list[str]) -> list[dict[str, Any]]:
     for text in texts:
         kind, numbers, access, *more = [*text.split(" "), "", ""]
         major, _, minor = numbers.partition(":")
-        are_right = all(n == "*" or whole(n) is not None for n in (major, minor))
+        given = {key: whole(n) for key, n in (("major", major), ("minor", minor)) if n != "*"}
+        are_right = None not in given.values()
         is_right = kind in ("a", "b", "c") and are_right and access and not any(more)
         if not is_right or set(access) - set("rwm") or len(access) > 3:
             raise _invalid(flag, text, _RULE)
         row = {"allow": True, "type": kind, "access": access}
-        given = {"major": major, "minor": minor}
-        rows.append({**row, **{key: int(n) for key, n in given.items() if n != "*"}})
+        rows.append({**row, **given})
     return rows
 
 

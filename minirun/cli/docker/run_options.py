@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 
 from minirun.cli.docker.run_flags import PROPERTIES, ConfigFlags, RunFlags
+from minirun.common.ports import exposed
 from minirun.core.config import environment_of
 from minirun.core.errors import ImageError, UsageError
 from minirun.core.keeping.choices import Choices
-from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
 from minirun.gpu.asked.variables import GPU_DRIVERS
@@ -91,8 +91,8 @@ def from_flags(
     if flags.init:
         run = rights.with_init(run)
     if flags.expose:
-        exposed = [*run.declared.get("ports", ()), *_exposed(flags.expose)]
-        run = run._replace(declared=run.declared | {"ports": exposed})
+        ports = [*run.declared.get("ports", ()), *_exposed(flags.expose)]
+        run = run._replace(declared=run.declared | {"ports": ports})
     if signal := flags.stop_signal or image.declared.get("stop_signal"):
         _check_signal(signal, flags)
         run = run._replace(declared=run.declared | {"stop_signal": signal})
@@ -203,15 +203,14 @@ def _cdi_names(variables: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def _exposed(texts: list[str]) -> list[str]:
-    """Return the ports of --expose. Raises UsageError."""
+    """Return the ports of --expose, each by itself. Raises UsageError."""
+    found: list[str] = []
     for text in texts:
-        number, _, protocol = text.partition("/")
-        first, dash, last = number.partition("-")
-        numbers = (first, last if dash else first)
-        is_right = all(whole(n, 1, 65535) for n in numbers)
-        if not is_right or protocol not in ("", "tcp", "udp", "sctp"):
+        ports = exposed(text)
+        if ports is None:
             raise UsageError(f"invalid --expose {text!r}", "a port from 1 to 65535, as 80/tcp")
-    return texts
+        found += ports
+    return found
 
 
 def log_settings(flags: RunFlags, settings: Settings) -> Settings:

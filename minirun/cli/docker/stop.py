@@ -14,6 +14,7 @@ from minirun.cgroups import cgroup_of
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show
 from minirun.cli.runc.control import delete, signal_number
+from minirun.common.quantities import decimal
 from minirun.core import endings
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, UsageError
@@ -173,7 +174,7 @@ def seconds_of(text: str) -> float:
     """Return what --timeout says; docker's -1 waits for ever. Raises UsageError."""
     if text == "-1":
         return _LONGEST
-    plain = text.replace(".", "", 1)
-    if not (plain.isascii() and plain.isdigit()) or float(text) > _LONGEST:
+    seconds = decimal(text)
+    if seconds is None or seconds > _LONGEST:
         raise UsageError(f"invalid --timeout {text!r}", "a number of seconds, such as 10", 1)
-    return float(text)
+    return seconds

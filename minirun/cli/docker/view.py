@@ -6,6 +6,8 @@ import os
 import re
 
 from minirun.cli.docker.run_flags import RunFlags
+from minirun.common.ports import MOST
+from minirun.common.quantities import decimal
 from minirun.core import gates
 from minirun.core.errors import UsageError
 from minirun.core.keeping.numbers import whole
@@ -74,9 +76,10 @@ def _port(flags: RunFlags, step: str) -> str:
             return flags.web
         except OSError:
             raise UsageError(f"--web={flags.web}: {number} is no open descriptor") from None
-    if whole(flags.web, 0, 65535) is None:
+    number = whole(flags.web, 0, MOST)
+    if number is None:
         raise UsageError(f"invalid --web {flags.web!r}", "a port: --web=8080")
-    return flags.web
+    return str(number)
 
 
 def _fits(least: tuple[int, int]) -> bool:
@@ -96,11 +99,8 @@ def _pace(flags: RunFlags, *, held: bool) -> float:
     """Return the seconds of --pace, 0 without it; say what it does. Raises UsageError."""
     if not flags.pace:
         return 0
-    try:
-        seconds = float(flags.pace)
-    except ValueError:
-        seconds = -1
-    if not 0 < seconds <= _LONGEST_PACE:
+    seconds = decimal(flags.pace)
+    if seconds is None or not 0 < seconds <= _LONGEST_PACE:
         raise UsageError(f"invalid --pace {flags.pace!r}", "seconds at each boundary: 0.5, 2")
     if held or flags.snapshots or flags.detach:
         other = "--step" if held else "--snapshots" if flags.snapshots else "--detach"

@@ -9,7 +9,6 @@ container. `diff` compares the snapshots of a recording.
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import time
@@ -20,6 +19,7 @@ from minirun import recordings
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import write
+from minirun.common.quantities import decimal
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
@@ -195,11 +195,8 @@ def _speed(given: str) -> float:
     """Return how many times faster than it was; 0 for at once. Raises UsageError."""
     if not given:
         return 1.0 if os.isatty(1) else 0.0
-    try:
-        speed = float(given)
-    except ValueError:
-        speed = -1.0
-    if not 0 <= speed < math.inf:
+    speed = decimal(given)
+    if speed is None:
         raise UsageError(f"invalid --speed {given!r}", "a number: 0.1, 2, or 0 for at once", 1)
     return speed
 

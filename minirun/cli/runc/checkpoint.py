@@ -10,11 +10,11 @@ import os
 
 from minirun.cli.flags import Flags, flag
 from minirun.cli.runc.create import bundle_choices
+from minirun.common.ports import port
 from minirun.core import endings
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
 from minirun.core.keeping import state
-from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.engines.criu import dump
 from minirun.engines.criu import restore as remake
@@ -155,8 +155,9 @@ def _page_server(text: str) -> list[str]:
     """Return what CRIU is told of --page-server. Raises UsageError."""
     if not text:
         return []
-    address, _, port = text.rpartition(":")
-    if not address or not whole(port, 1, 65535):
+    address, _, number = text.rpartition(":")
+    there = port(number)
+    if not address or there is None:
         hint = "as in 192.0.2.1:27015, where `criu page-server` listens"
         raise UsageError(f"invalid --page-server {text!r}", hint, 1)
-    return ["--page-server", "--address", address, "--port", port]
+    return ["--page-server", "--address", address, "--port", str(there)]

@@ -19,6 +19,7 @@ from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError
 from minirun.core.handshake import Channel
 from minirun.core.keeping import state
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.state_file import DamagedRecord
 from minirun.core.keeping.visible import warn
@@ -116,16 +117,12 @@ def signal_number(text: str) -> int:
     base, sign, step = name[:5], name[5:6], name[6:]
     if name in SIGNALS:
         return SIGNALS[name]
-    if (base, sign) in (("RTMIN", "+"), ("RTMAX", "-")) and _is_below(step, 16):
-        return SIGNALS[base] + int(sign + step)
-    if _is_below(text, 65):
-        return int(text)
-    raise UsageError(f"unknown signal {text!r}", "a name such as TERM, or a number", status=1)
-
-
-def _is_below(text: str, limit: int) -> bool:
-    """Return True for a number of one or two digits that is less than `limit`."""
-    return text.isascii() and text.isdigit() and len(text) < 3 and int(text) < limit
+    steps, number = whole(step, 0, 15), whole(text, 0, 64)
+    if (base, sign) in (("RTMIN", "+"), ("RTMAX", "-")) and steps is not None:
+        return SIGNALS[base] + (steps if sign == "+" else -steps)
+    if number is None:
+        raise UsageError(f"unknown signal {text!r}", "a name such as TERM, or a number", status=1)
+    return number
 
 
 def main_delete(args: list[str], settings: Settings) -> int:

@@ -13,6 +13,7 @@ import socket
 import sys
 from contextlib import closing
 
+from minirun.common.processes import pids
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.core.rootfs.inroot import Root
@@ -72,20 +73,20 @@ def stopped(pid: int, sockets: list[ListeningSocket]) -> tuple[int, str] | None:
     wanted = {f"socket:[{one.inode}]" for one in sockets}
     own = os.stat(f"/proc/{pid}/ns/net").st_ino
     found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
+    for each in pids():
         try:
-            if os.stat(f"/proc/{name}/ns/net").st_ino != own or not _has(name, wanted):
+            if os.stat(f"/proc/{each}/ns/net").st_ino != own or not _has(each, wanted):
                 continue
-            head, _, rest = state.read_text(f"/proc/{name}/stat").rpartition(")")
+            head, _, rest = state.read_text(f"/proc/{each}/stat").rpartition(")")
         except OSError:  # it has ended
             continue
         if rest.split()[0] not in "Tt":
             return None
-        found.append((int(name), head.partition("(")[2]))
+        found.append((each, head.partition("(")[2]))
     return found[0] if found else None
 
 
-def _has(pid: str, wanted: set[str]) -> bool:
+def _has(pid: int, wanted: set[str]) -> bool:
     folder = f"/proc/{pid}/fd"
     return any(os.readlink(f"{folder}/{fd}") in wanted for fd in os.listdir(folder))
 

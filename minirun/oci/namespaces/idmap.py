@@ -15,7 +15,7 @@ import stat
 
 from minirun.core import events
 from minirun.core.errors import ConfigError, MinirunError
-from minirun.core.keeping import state
+from minirun.core.keeping import numbers, state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -195,13 +195,10 @@ def granted(name: str) -> list[tuple[int, int]]:
     login = next((row[0] for row in _lines("/etc/passwd", 7) if row[2] == uid), uid)
     found = []
     for who, first, count in _lines(_GRANTS[name], 3):
-        if who in (uid, login) and _number(first) and _number(count):
-            found.append((int(first), int(count)))
+        begin, length = numbers.whole(first, 1), numbers.whole(count, 1)
+        if who in (uid, login) and begin and length:
+            found.append((begin, length))
     return found
-
-
-def _number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 11 and int(text) > 0
 
 
 def _lines(path: str, fields: int) -> list[list[str]]:

@@ -43,6 +43,7 @@ import os
 
 from minirun.core.errors import UsageError
 from minirun.core.keeping import jsonlite, state
+from minirun.core.keeping.numbers import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,10 +143,10 @@ def _filter(row: dict[str, Any], key: str, where: str) -> dict[str, Any]:
 def _version(text: object, where: str) -> tuple[int, int]:
     """Return the first two numbers of a kernel's version: 4.8, 6.1.0-13-amd64."""
     major, _, rest = str(text).partition(".")
-    minor = rest.partition(".")[0].partition("-")[0]
-    if not (major.isdecimal() and minor.isdecimal()):
+    found = whole(major), whole(rest.partition(".")[0].partition("-")[0])
+    if found[0] is None or found[1] is None:
         raise UsageError(f"{where}: minKernel {text!r} is no kernel's version", "such as 4.8")
-    return int(major), int(minor)
+    return found[0], found[1]
 
 
 def _objects(found: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import errno
 import os
 
+from minirun.common.quantities import listed
 from minirun.core.container import Container, Extra
 from minirun.core.errors import ConfigError
 from minirun.oci.tuning import labels, sched
@@ -49,8 +50,6 @@ MEMORY_FLAGS = {
     "MPOL_F_NUMA_BALANCING": 1 << 13,
 }  # fmt: skip
 """linux/mempolicy.h."""
-_MOST = 4096
-"""The highest number of a CPU or a memory node: kernels are built for fewer (NR_CPUS)."""
 
 
 class Tuning(Extra):
@@ -162,14 +161,9 @@ def affinity(process: dict[str, Any], when: str, pid: int = 0) -> None:
 
 def numbers(text: str, where: str) -> set[int]:
     """Return {0, 1, 2, 3, 7} for "0-3,7". Raises ConfigError."""
-    found: set[int] = set()
-    for part in text.split(",") if text else ():
-        first, dash, last = part.strip().partition("-")
-        last = last if dash else first
-        plain = all(n.isascii() and n.isdigit() and len(n) < 6 for n in (first, last))
-        if not plain or not int(first) <= int(last) < _MOST:
-            raise ConfigError(f"config.json: {where}: {text!r} is not a list like 0-3,7")
-        found |= set(range(int(first), int(last) + 1))
+    found = listed(text.replace(" ", "")) if text else set()
+    if found is None:
+        raise ConfigError(f"config.json: {where}: {text!r} is not a list like 0-3,7")
     return found
 
 

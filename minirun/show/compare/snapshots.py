@@ -127,10 +127,11 @@ def _boundary(word: str) -> str:
 
 def _stage(word: str) -> int:
     digits = word.strip().lower().removeprefix("stage").removeprefix("s").strip()
-    if whole(digits, 1, 7) is None:
+    number = whole(digits, 1, 7)
+    if number is None:
         hint = "1 to 7, s1 to s7, or a boundary such as 5:begin"
         raise UsageError(f"unknown stage {word!r}", hint, status=1)
-    return int(digits)
+    return number
 
 
 def choose(recording: Recording, at: str) -> Snapshot:

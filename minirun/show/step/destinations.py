@@ -14,8 +14,7 @@ from minirun.show.log.pattern import Pattern
 
 def boundary(words: str) -> str:
     """Return the boundary that is meant: "5:begin", or "5" for it; "" if an event is."""
-    found = f"{words}:begin" if words.isdecimal() else words
-    return found if found in BOUNDARIES else ""
+    return next((name for name in (words, f"{words}:begin") if name in BOUNDARIES), "")
 
 
 def check(words: str, others: Iterable[str] = ()) -> None:

@@ -4,6 +4,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from minirun.core.keeping.numbers import whole
 from minirun.show.compare.snapshots import LineDifference
 from minirun.show.text import event_row, paint
 from minirun.show.text.terminal import text
@@ -74,7 +75,7 @@ def _flowing(change: LineDifference, share: int, width: int) -> list[Text]:
 def _short(line: str, width: int, dots: str) -> str:
     """Return the path alone, and of a long one the last name."""
     path = line.split(" ")[0]
-    if path.isdecimal():
+    if whole(path) is not None:
         return line  # 20 mounts of the host
     if len(path) <= width // 3:
         return path
@@ -92,5 +93,5 @@ def usual(line: str) -> int:
 
 def _count(items: list[str]) -> int:
     """Return how many there are; mounts of the host stand together in one line."""
-    heads = [each.split(" ")[0] for each in items]
-    return sum(int(head) if head.isdecimal() else 1 for head in heads)
+    heads = [whole(each.split(" ")[0]) for each in items]
+    return sum(1 if head is None else head for head in heads)

@@ -26,6 +26,7 @@ import tty
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from minirun.common.quantities import decimal
 from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import BOUNDARIES
 from minirun.show.step import destinations
@@ -259,10 +260,8 @@ def _reached(key: Key, before: int) -> int:
 
 
 def _is_seconds(text: str) -> bool:
-    try:
-        return 0 <= float(text) <= 3600
-    except ValueError:
-        return False
+    seconds = decimal(text)
+    return seconds is not None and seconds <= 3600
 
 
 _SCRIPTED: dict[str, tuple[Callable[[str], bool], str]] = {

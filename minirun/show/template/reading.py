@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from minirun.core.keeping.numbers import LARGEST, whole
 from minirun.core.keeping.visible import clean
 from minirun.show.template.functions import FUNCTIONS
 from minirun.show.template.values import Safe, TemplateError
@@ -301,9 +302,8 @@ def _tokens(source: str, at: int, text: str) -> list[_Token]:
     while place < len(text):
         match = _TOKENS.match(text, place)
         if not match:
-            sign = clean(text[place])
-            what = "bad number syntax" if sign.isdigit() else "unexpected bad character"
-            _fail(source, at + place, f"{what}: {sign!r} in command")
+            what = "bad number syntax" if text[place].isdigit() else "unexpected bad character"
+            _fail(source, at + place, f"{what}: {clean(text[place])!r} in command")
         kind = match.lastgroup or ""
         if kind != "space":
             found.append(_Token(kind, match.group(), at + place, spaced))
@@ -339,8 +339,7 @@ def _number(source: str, at: int, text: str) -> int | float:
     try:
         if re.fullmatch(r"[+-]?0[xXbB].*", plain):
             return int(plain, 0)
-        if plain.lstrip("+-").isdigit():
-            return int(plain[:40])
-        return float(plain)
+        number = whole(plain.removeprefix("+"), -LARGEST)
+        return float(plain) if number is None else number
     except ValueError:
         _fail(source, at, f"bad number syntax: {clean(text)!r}")

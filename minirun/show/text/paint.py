@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import stat
 
+from minirun.core.keeping.numbers import whole
 from minirun.show.log import summary
 from minirun.show.text import event_row, lanes, sentences
 
@@ -65,9 +66,9 @@ def width(out_fd: int) -> int:
 
     A pager (`minirun timeline ID | less`) writes to the terminal that standard error still is.
     """
-    given = os.environ.get("COLUMNS", "")
-    if not os.isatty(out_fd) and given.isascii() and given.isdigit():
-        return int(given[:4]) or event_row.WIDTH
+    given = whole(os.environ.get("COLUMNS", ""))
+    if not os.isatty(out_fd) and given is not None:
+        return min(given, 9999) or event_row.WIDTH
     terminal = out_fd if os.isatty(out_fd) else 2
     is_piped = terminal == out_fd or stat.S_ISFIFO(os.fstat(out_fd).st_mode)
     columns = is_piped and os.isatty(terminal) and os.get_terminal_size(terminal).columns

@@ -21,6 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from minirun.core.errors import UsageError
+from minirun.core.keeping.numbers import whole
 from minirun.show.step.piped import KEYS
 from minirun.show.web.board import Board
 
@@ -90,11 +91,11 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(403)
         if what != "do" or self.headers.get("Content-Type") != "application/json":
             return self._refuse(404)
-        length = self.headers.get("Content-Length", "")
-        if not (length.isdecimal() and len(length) < 8 and int(length) <= _MOST_BYTES):
+        length = whole(self.headers.get("Content-Length", ""), 0, _MOST_BYTES)
+        if length is None:
             return self._refuse(413)
         try:
-            asked = json.loads(self.rfile.read(int(length)))
+            asked = json.loads(self.rfile.read(length))
             key, argument = asked["key"], asked["argument"]
         except (ValueError, KeyError, TypeError):
             return self._refuse(400)

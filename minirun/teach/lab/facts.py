@@ -18,6 +18,7 @@ from minirun import cgroups
 from minirun.cgroups import stats
 from minirun.cgroups.base import Cgroup
 from minirun.cgroups.rules import DeviceRule
+from minirun.common.processes import pids
 from minirun.core.errors import StateError
 from minirun.core.keeping import state
 from minirun.core.kernel import mountinfo, namespaces
@@ -146,9 +147,8 @@ def elsewhere(folder: LabFolder, kind: str) -> Iterator[int]:
 def zombies(pid: int) -> int:
     """Return how many zombies there are in a process's pid namespace."""
     inode = namespace(pid, "pid")
-    there = (int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit())
     return sum(namespace(each, "pid") == inode and field(each, "State")[0:1] == "Z"
-               for each in there)  # fmt: skip
+               for each in pids())  # fmt: skip
 
 
 def program(pid: int) -> str:

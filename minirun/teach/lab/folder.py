@@ -30,6 +30,7 @@ from pathlib import Path
 
 from minirun import net
 from minirun.common import called
+from minirun.common.processes import pids
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.core.kernel import mountinfo, mounts, namespaces
@@ -172,12 +173,10 @@ class LabFolder:
     def processes(self) -> Iterator[int]:
         """Yield the processes that the lab's scripts have started, on the host."""
         mark = f"{MARK}={self.path}".encode()
-        for entry in os.scandir("/proc"):
-            if entry.name.isdigit():
-                with suppress(OSError):
-                    environment = Path(entry.path, "environ").read_bytes()
-                    if mark in environment.split(b"\0"):
-                        yield int(entry.name)
+        for pid in pids():
+            with suppress(OSError):
+                if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    yield pid
 
     def stop(self) -> None:
         """End the lab's processes, containers and mounts. Raises MinirunError, OSError."""

@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from minirun.common import processes
 from minirun.core.kernel import libc
 from minirun.oci.seccomp import compiler
 from minirun.teach.levels import material
@@ -192,7 +193,7 @@ def kill_others() -> None:
 
 def pids() -> list[int]:
     """Return the pids of the sandbox's processes, but for its own."""
-    return [int(name) for name in os.listdir(PROC) if name.isdigit() and int(name) != os.getpid()]
+    return [pid for pid in processes.pids(str(PROC)) if pid != os.getpid()]
 
 
 def living() -> list[int]:

@@ -12,6 +12,7 @@ import struct
 from contextlib import closing, suppress
 from pathlib import Path
 
+from minirun.common.processes import pids
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping import places
 from minirun.teach import permission
@@ -52,13 +53,12 @@ def waiting(words: list[str]) -> dict[int, str]:
     runc's, crun's and minirun's init has exec.fifo open, in a folder with the container's name.
     """
     found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                for fd in os.listdir(entry / "fd"):
-                    folder, _, name = os.readlink(entry / "fd" / fd).rpartition("/")
-                    if name == places.EXEC and folder.rpartition("/")[2] in words:
-                        found[int(entry.name)] = folder.rpartition("/")[2]
+    for pid in pids():
+        with suppress(OSError):
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                folder, _, name = os.readlink(f"/proc/{pid}/fd/{fd}").rpartition("/")
+                if name == places.EXEC and folder.rpartition("/")[2] in words:
+                    found[pid] = folder.rpartition("/")[2]
     return found
 
 
@@ -85,16 +85,16 @@ def of_container(container_id: str) -> tuple[int, ...]:
     Raises UsageError if there is none, MinirunError if it may not be traced.
     """
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            name = words[0].rpartition(b"/")[2]
-            if name.startswith((b"containerd-shim", b"conmon")) and container_id.encode() in words:
-                found.append(int(entry.name))
-                permission.check(found[-1])
+    for pid in pids():
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        name = words[0].rpartition(b"/")[2]
+        is_shim = name.startswith((b"containerd-shim", b"conmon")) and pid != os.getpid()
+        if is_shim and container_id.encode() in words:
+            permission.check(pid)
+            found.append(pid)
     if not found:
         hint = "the whole id, as the engine's ps --no-trunc prints it"
         raise UsageError(f"no shim and no conmon looks after {container_id!r}", hint, status=1)

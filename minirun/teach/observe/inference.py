@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from minirun.core.keeping import jsonlite
+from minirun.core.keeping.numbers import whole
 from minirun.show.log.event import Event
 from minirun.teach.observe import failure, observed_messages, process_tree, roles, rules
 from minirun.teach.observe.observed_messages import ObservedMessage
@@ -270,6 +271,7 @@ def _plain(value: Any, files: dict[int, str]) -> Any:
     if isinstance(value, str):
         for beginning in _OWN_FILES:
             rest = value.removeprefix(beginning)
-            if rest != value and rest.isdigit():
-                return files.get(int(rest), value)
+            number = whole(rest)
+            if rest != value and number is not None:
+                return files.get(number, value)
     return value

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError, MinirunError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.image import store as shelf
 from rootfs_tools import catalogue, image_spec
@@ -104,8 +105,7 @@ class Builder:
         for number, stage in enumerate(self._file.stages[:before]):
             if stage.name == name:
                 return number
-        is_number = name.isdecimal() and len(name) < 10
-        return int(name) if is_number and int(name) < before else None
+        return whole(name, 0, before - 1)
 
     def _needed(self, number: int) -> set[int]:
         """Return a stage, and all that it begins with or copies from."""

@@ -4,8 +4,10 @@ import os
 from contextlib import ExitStack, closing
 
 from minirun.core.errors import ImageError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import unprivileged
 from minirun.oci.image_user import in_layers
+from minirun.oci.user import MAX_ID
 from rootfs_tools.blobs import Blobs
 from rootfs_tools.build.stage import BuildStage, StepLayer, Workshop, add, from_cache
 from rootfs_tools.compression import DAMAGED, decompressed
@@ -72,10 +74,11 @@ def _owner(spec: str, stage: BuildStage) -> tuple[int, int]:
     Raises MinirunError, OSError.
     """
     who, _, group = spec.partition(":")
-    if not stage.layers and not (who + group).isdecimal():
-        raise ImageError(f"{spec}: the image has no /etc/passwd yet", "use numbers")
     if not stage.layers:
-        return int(who), int(group or who)
+        uid, gid = whole(who, 0, MAX_ID), whole(group or who, 0, MAX_ID)
+        if uid is None or gid is None:
+            raise ImageError(f"{spec:.60}: the image has no /etc/passwd yet", "use numbers")
+        return uid, gid
     user = in_layers(spec, stage.paths())
     is_unknown = not user.name and not group
     return user.uid, user.uid if is_unknown else user.gid

@@ -10,11 +10,10 @@ from contextlib import closing
 from minirun.cli import as_runc
 from minirun.cli.flags import Flags, flag
 from minirun.common import interrupts
-from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean, say
 from minirun.image import store
-from rootfs_tools import gc
+from rootfs_tools import gc, made
 from rootfs_tools.build import secrets
 from rootfs_tools.build.builder import Builder, BuildOptions
 from rootfs_tools.build.network import BuildNetwork
@@ -103,15 +102,12 @@ def _options(flags: Build, settings: Settings) -> BuildOptions:
         if equals or name in os.environ:
             arguments[name] = value if equals else os.environ[name]
     labels = dict(text.partition("=")[::2] for text in flags.label)
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    given = whole(epoch)
-    now = int(time.time()) if given is None else given
     usual = os.environ.get("MINIRUN_NETWORK", "")
     network = BuildNetwork(settings, flags.network, usual, flags.allow)
     return BuildOptions(
         tuple(flags.tag), arguments, labels, flags.target, flags.platform,
         use_cache=not flags.no_cache, network=network, quiet=flags.quiet,
-        now=now * 10**9, secrets=secrets.of_flags(flags.secret, flags.ssh),
+        now=made.epoch(time.time) * 10**9, secrets=secrets.of_flags(flags.secret, flags.ssh),
     )  # fmt: skip
 
 

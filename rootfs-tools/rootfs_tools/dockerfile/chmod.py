@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from minirun.core.errors import ImageError
+from minirun.core.keeping.numbers import whole
 
 ModeChange = Callable[[int, bool], int]
 """Takes permission bits, and whether they are a directory's; returns the new ones."""
@@ -20,7 +21,7 @@ _SET_ID = 0o6000
 
 def change_of(text: str) -> ModeChange:
     """Return what --chmod=`text` does. Raises ImageError."""
-    if text.isascii() and text.isdigit():
+    if whole(text) is not None:
         mode = octal(text, "--chmod")
         return lambda _, is_directory: mode
     clauses = []

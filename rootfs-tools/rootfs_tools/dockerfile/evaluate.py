@@ -11,6 +11,8 @@ import signal
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from minirun.common.ports import exposed
+from minirun.common.quantities import nanoseconds
 from minirun.core.errors import ImageError
 from minirun.core.keeping.numbers import whole
 from rootfs_tools.dockerfile import expand, mounts
@@ -27,10 +29,7 @@ PROXIES = frozenset(
     for name in (f"{word}_PROXY", f"{word.lower()}_proxy")
 )  # fmt: skip
 """Arguments that need no ARG, and are in no history and no cache key."""
-_PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?(?:/(tcp|udp|sctp))?", re.IGNORECASE)
-_SECONDS = re.compile(r"0|(?:(?:\d+\.?|\d*\.\d+)(?:h|ms|m|us|µs|ns|s))+", re.ASCII)
 _REAL_TIME = re.compile(r"(?<=^RTMIN)\+\d{1,2}$|(?<=^RTMAX)-\d{1,2}$", re.ASCII)
-_UNITS = {"h": 3600e9, "m": 60e9, "s": 1e9, "ms": 1e6, "us": 1e3, "µs": 1e3, "ns": 1}
 
 
 class RunStep(NamedTuple):
@@ -199,13 +198,11 @@ class StageState:
 
     def _take_expose(self, instruction: Instruction) -> None:
         for word in self._words(instruction):
-            match = _PORTS.fullmatch(word)
-            first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
-            if not match or not 0 < first <= last <= 65535:
+            ports = exposed(word)
+            if ports is None:
                 raise ImageError(f"invalid containerPort: {word}")
-            protocol = (match[3] or "tcp").lower()
-            ports: dict[str, Any] = {f"{port}/{protocol}": {} for port in range(first, last + 1)}
-            self.config["ExposedPorts"] = {**self.config.get("ExposedPorts", {}), **ports}
+            rows: dict[str, Any] = {port: {} for port in ports}
+            self.config["ExposedPorts"] = {**self.config.get("ExposedPorts", {}), **rows}
 
     def _take_healthcheck(self, instruction: Instruction) -> None:
         if instruction.text.upper() == "NONE":
@@ -337,17 +334,8 @@ def _count(text: str) -> int:
 
 def _interval(name: str, text: str) -> int:
     found = nanoseconds(text)
-    if 0 < found < 10**6:
+    if found is None:
+        raise ImageError(f"invalid duration {text!r:.40}", "as in 30s or 1m30s")
+    if found and found < 10**6:
         raise ImageError(f'Interval "{name}" cannot be less than 1ms')
     return found
-
-
-def nanoseconds(text: str) -> int:
-    """Return a duration as Go writes it (1m30s, 500ms) in nanoseconds. Raises ImageError."""
-    if not _SECONDS.fullmatch(text):
-        raise ImageError(f"invalid duration {text!r}", "as in 30s or 1m30s")
-    parts = re.findall(r"([\d.]+)(h|ms|m|us|µs|ns|s)", text)
-    found = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    if found >= 1 << 63:
-        raise ImageError(f"invalid duration {text!r:.40}", "at most 64 bits of nanoseconds")
-    return round(found)

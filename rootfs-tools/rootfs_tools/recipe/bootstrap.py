@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.inroot import Root
+from rootfs_tools import made
 from rootfs_tools.recipe import aptsources
 from rootfs_tools.recipe.text import Packages
 from rootfs_tools.tree import clamp_times
@@ -79,7 +80,7 @@ def prepare(wanted: Packages, folder: str) -> BootstrapPlan:
     if not shutil.which(TOOL):
         raise ImageError(f"{TOOL} is not here", f"apt-get install {TOOL}")
     sources, keyring = _sources(wanted, folder)
-    epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or _released(sources, wanted, folder))
+    epoch = made.epoch(lambda: _released(sources, wanted, folder))
     return BootstrapPlan(sources, keyring, epoch, folder)
 
 

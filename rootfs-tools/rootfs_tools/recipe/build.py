@@ -9,7 +9,6 @@ its recipe takes Debian's packages: a substitute, said in one line when it is ma
 
 import io
 import json
-import os
 from contextlib import ExitStack
 from typing import Any, BinaryIO
 
@@ -19,7 +18,7 @@ from rootfs_tools import catalogue
 from rootfs_tools.archives.saving import collected
 from rootfs_tools.blobs import Blobs
 from rootfs_tools.grammar import parse
-from rootfs_tools.made import NewImage, date, saved, source_of, workshop
+from rootfs_tools.made import NewImage, date, epoch, saved, source_of, workshop
 from rootfs_tools.recipe import bootstrap, contents, has_recipe, names, text
 from rootfs_tools.recipe.bootstrap import Notify, ignore
 from rootfs_tools.recipe.text import Recipe
@@ -143,7 +142,7 @@ def _of_contents(
         digest, created = saved(base)
         annotations = {f"{_OCI}base.name": base.name, f"{_OCI}base.digest": digest}
     programs = contents.gather(recipe)
-    created = _epoch(max([created, *(each.date for each in programs)]))
+    created = epoch(lambda: max([created, *(each.date for each in programs)]))
     layer = _opened(folder, stack)
     contents.write(recipe, programs, created, layer)
     origin = ", ".join(each.origin for each in programs) or recipe.about
@@ -195,10 +194,6 @@ def _base(store: str, name: str, notify: Notify, watch: Notify) -> shelf.Image:
 def _opened(folder: str, stack: ExitStack) -> BinaryIO:
     """Return a file for a layer's archive, in the folder that is removed in the end."""
     return stack.enter_context(open(f"{folder}/layer.tar", "w+b"))
-
-
-def _epoch(found: int) -> int:
-    return int(os.environ.get("SOURCE_DATE_EPOCH") or found)
 
 
 def _config(recipe: Recipe) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def test_init_is_pid_1_and_reaps(minirun: Program) -> None:
         ("--cpu-quota 5", "--cpu-quota '5' (microseconds from 1000"),
         ("--cpu-rt-runtime x", "--cpu-rt-runtime 'x' (a whole number)"),
         ("--cpuset-cpus a-b", "--cpuset-cpus 'a-b' (numbers and ranges"),
-        ("--cpuset-cpus 3-1", "--cpuset-cpus '3-1' (the first of a range"),
+        ("--cpuset-cpus 3-1", "--cpuset-cpus '3-1' (numbers and ranges, the smaller first"),
         ("--cpuset-mems ,", "--cpuset-mems ',' (numbers and ranges"),
         ("--pids-limit many", "--pids-limit 'many' (a whole number"),
         ("--blkio-weight 5", "--blkio-weight '5' (a whole number from 10 to 1000)"),
