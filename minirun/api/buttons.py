@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anywidget
 import traitlets
 
 from minirun.show.text.event_row import clean
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 

@@ -10,7 +10,7 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from minirun.api.child import TICK, Location, words_of
 from minirun.api.devices import DeviceDiff
@@ -21,6 +21,7 @@ from minirun.core.errors import MinirunError, StateError
 from minirun.core.keeping import state
 from minirun.core.keeping.container_record import ContainerRecord
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.inspect.document import Anatomy
 

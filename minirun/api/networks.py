@@ -6,7 +6,6 @@ The kernel is asked by minirun in a process of its own, which enters the contain
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from minirun.api.child import Location
@@ -16,6 +15,7 @@ from minirun.core.keeping import state
 from minirun.core.lazy import lazy
 from minirun.show.text.event_row import clean
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.api.container import ContainerHandle
 

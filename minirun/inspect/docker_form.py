@@ -8,8 +8,6 @@ command begins with it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from minirun.core.errors import ImageError
 from minirun.core.keeping import places, state
 from minirun.image import split, store
@@ -26,6 +24,7 @@ from minirun.oci import run_config
 from minirun.running import health, renamed
 from minirun.show.template.values import Fields
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.container import Container
     from minirun.core.keeping.container_record import ContainerRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minirun.core.keeping import places
 from minirun.core.keeping.numbers import whole
@@ -17,6 +17,7 @@ from minirun.inspect.docker_network import (
 from minirun.oci import run_config
 from minirun.show.template.values import Fields
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.container import Container
     from minirun.core.keeping.container_record import ContainerRecord, MountRecord

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minirun.core.errors import StateError
 from minirun.core.keeping import state
 from minirun.net import leases, network
 from minirun.show.template.values import Fields
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.container import Container
     from minirun.net.leases import Lease

@@ -6,8 +6,9 @@ nothing of it, and `live` is false.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.keeping.container_record import CgroupRecord
 

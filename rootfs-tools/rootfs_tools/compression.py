@@ -13,11 +13,12 @@ import io
 import lzma
 import sys
 import zlib
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from minirun.core.errors import ImageError
 from minirun.core.lazy import lazy
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 

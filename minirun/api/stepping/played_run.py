@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from minirun.api.stepping.holder import check
 from minirun.core.errors import StateError, UsageError
@@ -15,6 +15,7 @@ from minirun.show.step import anatomy, destinations
 from minirun.show.text import event_row
 from minirun.show.web.board import Board
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.inspect.snapshot import Snapshot
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minirun import __version__
 from minirun.cgroups import hierarchies
@@ -27,6 +27,7 @@ from minirun.running import listing
 from minirun.show.template import formats
 from minirun.show.template.values import Fields
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.keeping.container_record import ContainerRecord
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minirun.cli import words
 from minirun.cli.docker.ps import labels
@@ -23,6 +23,7 @@ from minirun.running import kept_logs, listing, moments, renamed
 from minirun.show.template import formats
 from minirun.show.template.values import Fields, json_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.keeping.container_record import ContainerRecord
     from minirun.core.keeping.settings import Settings

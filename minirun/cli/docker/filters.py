@@ -6,7 +6,6 @@ Of one name several values mean "one of them", of label "all of them"; several n
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from minirun.cli import words
 from minirun.common.ports import exposed
@@ -19,6 +18,7 @@ from minirun.inspect.docker_form import status_of
 from minirun.net import leases
 from minirun.running import health, moments, renamed
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.show.template.values import Fields
 

@@ -6,7 +6,6 @@ Without a type a name means a container, else an image, a network, a volume: doc
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from minirun.cli.docker import network, volume
 from minirun.cli.flags import Flags, flag
@@ -21,6 +20,7 @@ from minirun.running import lookup, volumes
 from minirun.show.template import formats
 from minirun.show.template.values import Fields
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -7,7 +7,6 @@ made is the engine's to remove; one whose maker was killed is `minirun gc`'s.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from minirun.cli import words
 from minirun.cli.docker import filters, network, volume
@@ -24,6 +23,7 @@ from minirun.inspect.sizes import human, sizes
 from minirun.net import attach
 from minirun.running import listing, moments
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.keeping.container_record import ContainerRecord
 

@@ -7,7 +7,6 @@ the form of diff(1), `> ./dev/nvidia0` for what is new and `< …` for what has 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from minirun.knowledge.texts import Topic
 from minirun.show.compare import comparer, starts
@@ -18,6 +17,7 @@ from minirun.show.log.recording import Recording
 from minirun.show.text import event_row, paint
 from minirun.show.text.event_row import clean
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.inspect.snapshot import Snapshot
 

@@ -7,7 +7,7 @@ mounts that pivot_root leaves behind are counted there, not listed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minirun.core.errors import UsageError
 from minirun.core.keeping.numbers import whole
@@ -16,6 +16,7 @@ from minirun.show.compare import comparer
 from minirun.show.compare.comparer import PartDifference
 from minirun.show.log.recording import Recording
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.inspect.snapshot import ProcessFacts, Snapshot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from minirun.core import rings
 from minirun.core.errors import MinirunError, StateError
@@ -19,6 +19,7 @@ from minirun.show.log.recording import Recording
 from minirun.show.text import event_row, paint
 from minirun.show.text.table import aligned
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.image.store import ImageDetails
 

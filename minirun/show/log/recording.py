@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from minirun.core.errors import StateError
 from minirun.show.log.event import Event, Reader, began
 from minirun.show.log.order import Waits, clones_before_children, init_of, is_birth
 from minirun.show.text import event_row
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.inspect.snapshot import Snapshot
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from minirun import knowledge
 from minirun.core.keeping import places
 from minirun.show.log.event import Event
 from minirun.show.text import event_row
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.inspect.snapshot import ProcessFacts, Snapshot
 

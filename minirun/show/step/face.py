@@ -6,10 +6,11 @@ itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from minirun.show.text import event_row
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.inspect.snapshot import Snapshot
     from minirun.show.compare.snapshots import LineDifference

@@ -6,7 +6,7 @@ Template.render(data)  → str
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from minirun.core.keeping.visible import clean
 from minirun.show.template.functions import FUNCTIONS
@@ -21,6 +21,7 @@ from minirun.show.template.values import (
     type_of,
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 

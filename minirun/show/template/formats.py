@@ -6,12 +6,11 @@ are at \\t, and json a line of JSON with all fields for each row.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from minirun.show.template.execution import Template, compile_template
 from minirun.show.template.values import Fields, Safe, json_of
 from minirun.show.text import table
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 

@@ -7,11 +7,12 @@ docker's are json, join, split, lower, upper, title, truncate, pad and println (
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from minirun.core.keeping.visible import clean
 from minirun.show.template.values import MISSING, CallError, Safe, is_true, json_of, plain, type_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -7,13 +7,14 @@ if, range, with. `define`, `template` and `block` are left out: a command line h
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from minirun.core.keeping.numbers import LARGEST, whole
 from minirun.core.keeping.visible import clean
 from minirun.show.template.functions import FUNCTIONS
 from minirun.show.template.values import Safe, TemplateError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -12,13 +12,14 @@ import os
 import posixpath
 import stat
 import tempfile
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from minirun.core.errors import ImageError
 from rootfs_tools.compression import DAMAGED, decompressed
 from rootfs_tools.tar.sparse import SparseBody
 from rootfs_tools.tar.stream import members
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 

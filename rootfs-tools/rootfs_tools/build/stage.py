@@ -6,7 +6,7 @@ import io
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from minirun.core.keeping.settings import Settings
 from rootfs_tools import image_spec
@@ -17,6 +17,7 @@ from rootfs_tools.dockerfile.trees import FolderTree, LayerTree
 from rootfs_tools.image_spec import OCI_LAYER, Descriptor, History, Platform
 from rootfs_tools.layers import Layer, Layers
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.image.store import Image
     from rootfs_tools.build.network import BuildNetwork

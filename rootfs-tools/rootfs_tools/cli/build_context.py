@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from minirun.core.errors import ImageError, from_os
 from minirun.core.rootfs.inroot import Root
@@ -21,6 +21,7 @@ from rootfs_tools.dockerfile.cache import scratch
 from rootfs_tools.tar.fields import BLOCK, at_most
 from rootfs_tools.unpack import unpack
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 

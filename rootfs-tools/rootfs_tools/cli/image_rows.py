@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import time
-from typing import TYPE_CHECKING
 
 from minirun.cli import words
 from minirun.core.errors import UsageError
@@ -14,6 +13,7 @@ from minirun.running import moments
 from minirun.show.template.values import Fields
 from rootfs_tools import catalogue
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.image.store import ImageDetails
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from minirun.cli import words
 from minirun.cli.flags import Flags, flag
@@ -26,6 +25,7 @@ from rootfs_tools.cli.pull import steps
 from rootfs_tools.importer import import_tar
 from rootfs_tools.recipe import build
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.image.store import ImageDetails
 

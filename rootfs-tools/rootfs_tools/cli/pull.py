@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from minirun.core.lazy import lazy
 
@@ -25,6 +24,7 @@ from rootfs_tools.registry import pull as registry
 from rootfs_tools.registry.errors import NotFound, Unreachable
 from rootfs_tools.take import LayerObserver, LayerStep
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.cli.docker.run_flags import ConfigFlags
     from minirun.image.store import Image

@@ -11,11 +11,12 @@ import io
 import socket
 import time
 from http.client import HTTPException, HTTPResponse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
