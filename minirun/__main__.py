@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import _signal
 import os
 import sys
 
 from minirun.common import interrupts
 from minirun.core.errors import SIGNALLED
+from minirun.core.kernel import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def _forget_the_caller() -> None:
     status can be learnt: wait(2).
     """
     os.umask(0o022)
-    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    signals.pthread_sigmask(signals.SIG_SETMASK, ())
+    signals.signal(signals.SIGCHLD, signals.SIG_DFL)
 
 
 def start() -> NoReturn:

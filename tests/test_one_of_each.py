@@ -53,6 +53,32 @@ def test_whole_numbers_have_one_reader() -> None:
     assert asked == set()
 
 
+def imports() -> Iterator[tuple[str, str]]:
+    """Yield each module outside of gpu/, with "MODULE" or "MODULE.NAME" that it imports."""
+    for path, module in TREE.items():
+        for node in ast.walk(module):
+            if isinstance(node, ast.Import):
+                yield from ((path, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield from ((path, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def test_what_is_imported_in_one_place() -> None:
+    """A name that costs time, or that needs a comment, is taken from the one module that has it."""
+    found = {
+        path
+        for path, name in imports()
+        if name.partition(".")[0] == "_signal" and not path.startswith("minirun/gpu/")
+    }
+    assert found == {"minirun/core/kernel/signals.py"}
+
+
+def test_type_checking_has_one_spelling() -> None:
+    """TYPE_CHECKING = False: typing would cost 4 ms at every start."""
+    found = {path for path, name in imports() if name == "typing.TYPE_CHECKING"}
+    assert {path for path in found if not path.startswith("minirun/gpu/")} == set()
+
+
 KIN = ["", "²", "٣", "+1", "-0", "-1", "1_0", " 1", "1 ", "1\n", "0x1", "1e3", "1.", ".", "nan",
        "7", "1-", "2-1", "9" * 5000, "0" * 5000 + "7"]  # fmt: skip
 READERS: dict[str, Callable[[str], object]] = {

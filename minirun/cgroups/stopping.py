@@ -9,12 +9,12 @@ import os
 import time
 
 from minirun.core.errors import StateError
+from minirun.core.kernel import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.cgroups.base import Cgroup
 
-SIGKILL = 9  # signal(7); the module signal costs 0.7 ms, and enum with it
 _FREEZE_ROUNDS, _FREEZE_LOOKS = 10, 200  # of 1 ms each
 _GENTLE_ROUNDS = 20
 
@@ -38,13 +38,13 @@ def freeze(cgroup: Cgroup) -> None:
     )
 
 
-def kill(cgroup: Cgroup, signal: int = SIGKILL) -> None:
+def kill(cgroup: Cgroup, signal: int = signals.SIGKILL) -> None:
     """Send `signal` to every process of a cgroup. Raises OSError.
 
     They are frozen while it is sent, so that none forks away and no number changes its owner. What
     was frozen before stays so, unless the signal is SIGKILL.
     """
-    if not cgroup.exists() or (signal == SIGKILL and cgroup.kill_at_once()):
+    if not cgroup.exists() or (signal == signals.SIGKILL and cgroup.kill_at_once()):
         return
     was_frozen = cgroup.frozen()
     try:
@@ -52,7 +52,7 @@ def kill(cgroup: Cgroup, signal: int = SIGKILL) -> None:
     except (OSError, StateError):
         pass  # no freezer, or it takes too long: the signal reaches most of them all the same
     _signal_each(cgroup, signal)
-    if signal == SIGKILL or not was_frozen:
+    if signal == signals.SIGKILL or not was_frozen:
         try:
             cgroup.set_frozen(False)
         except (OSError, StateError):
@@ -75,7 +75,7 @@ def clear(cgroup: Cgroup, seconds: float) -> None:
             if time.monotonic() > deadline:
                 raise
         if gentle:
-            _signal_each(cgroup, SIGKILL)
+            _signal_each(cgroup, signals.SIGKILL)
             gentle -= 1
         else:
             kill(cgroup)

@@ -6,8 +6,9 @@ begun, its `finally` removes. A container's start has its own way: minirun.runni
 
 from __future__ import annotations
 
-import _signal  # the C half: signal itself imports enum
 import sys
+
+from minirun.core.kernel import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ def end_by_signals() -> None:
     """Let these signals raise KeyboardInterrupt(number), except those that nohup(1) ignores."""
     raise_again(KeyboardInterrupt)
     for number in ENDING:
-        if number != _SIGINT and _signal.getsignal(number) == _signal.SIG_DFL:
-            _signal.signal(number, _interrupt)
+        if number != _SIGINT and signals.getsignal(number) == signals.SIG_DFL:
+            signals.signal(number, _interrupt)
 
 
 def _interrupt(number: int, frame: object) -> None:
     for each in ENDING:
         if each != _SIGINT:  # a second ^C breaks off the cleaning up
-            _signal.signal(each, ignore)
+            signals.signal(each, ignore)
     raise KeyboardInterrupt(number)
 
 
@@ -67,7 +68,7 @@ def raise_again(kind: type[BaseException]) -> None:
             raise error
 
         handle((_SIGALRM,), later)
-        _signal.setitimer(_signal.ITIMER_REAL, 0.001)
+        signals.setitimer(signals.ITIMER_REAL, 0.001)
 
     sys.unraisablehook = hook
 
@@ -75,5 +76,5 @@ def raise_again(kind: type[BaseException]) -> None:
 def handle(numbers: tuple[int, ...], handler: Callable[[int, object], None]) -> None:
     """Let `handler` have these signals from now on, whatever the caller has blocked or ignored."""
     for number in numbers:
-        _signal.signal(number, handler)
-    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, numbers)
+        signals.signal(number, handler)
+    signals.pthread_sigmask(signals.SIG_UNBLOCK, numbers)

@@ -62,6 +62,7 @@ System calls, through ctypes, once, in kernel/.
     kernel/mounts         mount, pivot_root, open_tree, mount_setattr
     kernel/mountinfo      the mounts that a process sees
     kernel/files          openat2, mkfifo, close_range
+    kernel/signals        signal(7)
     kernel/process        prctl, capset, setuid, execve: the calls that process/ makes
 
 An appendix, which a reader may skip: keeping/, state.json and the like. Its own list says what is

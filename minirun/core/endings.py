@@ -6,7 +6,6 @@ need none of the stages; what only one of them needs is imported there.
 
 from __future__ import annotations
 
-import _signal  # the C half: signal itself imports enum, 3 ms
 import os
 import select
 import time
@@ -17,6 +16,7 @@ from minirun.core.errors import SIGNALLED, MinirunError, StateError, from_os
 from minirun.core.handshake import Channel
 from minirun.core.keeping import directories, state
 from minirun.core.keeping.visible import warn
+from minirun.core.kernel import signals
 from minirun.core.lazy import lazy
 
 with lazy:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from minirun.core.container import Extra
     from minirun.core.keeping.container_record import ContainerRecord, ProcessIdentity
 
-SIGKILL, SIGTERM = 9, 15
 PATIENCE = 10.0
 """Seconds that a killed process gets to disappear before its cgroup is removed."""
 UNNOTED_ENDS = 2.0
@@ -89,7 +88,7 @@ def kill(record: ContainerRecord, number: int) -> None:
     try:
         if not state.is_alive(init):  # the number belongs to another process by now
             raise StateError("container not running")
-        _signal.pidfd_send_signal(pidfd, number)
+        signals.pidfd_send_signal(pidfd, number)
     finally:
         os.close(pidfd)
 
@@ -110,7 +109,7 @@ def destroy(container: Container) -> None:
     record = container.record
     if state.is_alive(record.init):
         try:
-            kill(record._replace(status=state.RUNNING), SIGKILL)
+            kill(record._replace(status=state.RUNNING), signals.SIGKILL)
         except (StateError, ProcessLookupError):
             pass
     clear_cgroup(container)
@@ -138,7 +137,7 @@ def _await_init(container: Container) -> None:
     maker, deadline = container.record.supervisor, time.monotonic() + PATIENCE
     while not container.record.init and maker["pid"] != os.getpid() and state.is_alive(maker):
         if time.monotonic() > deadline:
-            os.kill(maker["pid"], SIGKILL)
+            os.kill(maker["pid"], signals.SIGKILL)
         time.sleep(0.002)
         try:
             container.record = state.load(container.settings.root, container.id)
@@ -199,7 +198,7 @@ def reap(init: ProcessIdentity | None) -> None:
 def await_supervisor(supervisor: ProcessIdentity) -> None:
     """Wait for the container's supervisor, if it is another process; kill it after PATIENCE."""
     if supervisor["pid"] != os.getpid() and not _is_gone(supervisor):
-        os.kill(supervisor["pid"], SIGKILL)
+        os.kill(supervisor["pid"], signals.SIGKILL)
         _is_gone(supervisor)
 
 

@@ -14,7 +14,6 @@ sockets, and passes nothing on.
 
 from __future__ import annotations
 
-import _signal
 import errno
 import os
 import select
@@ -27,7 +26,7 @@ from minirun.core.errors import UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import unprivileged
-from minirun.core.kernel import namespaces, process
+from minirun.core.kernel import namespaces, process, signals
 from minirun.core.lazy import lazy
 from minirun.net.network import NetworkError
 
@@ -292,7 +291,7 @@ def release(holder: ProcessIdentity | None) -> None:
         return
     try:
         if state.is_alive(holder):
-            _signal.pidfd_send_signal(fd, 9)
+            signals.pidfd_send_signal(fd, 9)
             poll = select.poll()
             poll.register(fd, select.POLLIN)
             poll.poll(2000)

@@ -7,8 +7,7 @@ import os
 from minirun.core.container import Container, Extra
 from minirun.core.errors import StateError
 from minirun.core.keeping import places, state, state_file
-
-SIGTERM = 15
+from minirun.core.kernel import signals
 
 
 class Restarted(Extra):
@@ -35,7 +34,7 @@ def halt(container: Container) -> None:
     supervisor = container.record.supervisor
     waits = container.record.status == state.STOPPED and supervisor["pid"] != os.getpid()
     if waits and state.is_alive(supervisor):
-        os.kill(supervisor["pid"], SIGTERM)
+        os.kill(supervisor["pid"], signals.SIGTERM)
 
 
 def unhalt(container: Container) -> None:

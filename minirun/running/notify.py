@@ -18,9 +18,9 @@ from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
 
 with lazy:  # few callers have such a socket
-    import _signal  # what the module signal is made of
     import threading
 
+    from minirun.core.kernel import signals
     from minirun.oci import descriptors
 
 TYPE_CHECKING = False
@@ -115,7 +115,7 @@ def relay_aside(ours: socket, pidfd: int, main: int) -> Callable[[], None]:
     """
 
     def act() -> None:
-        _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
+        signals.pthread_sigmask(signals.SIG_BLOCK, signals.valid_signals())
         relay_or_warn(ours, pidfd, main)
 
     thread = threading.Thread(target=act, daemon=True)

@@ -13,11 +13,11 @@ waits for a hook.
 
 from __future__ import annotations
 
-import _signal
 import select
 
 from minirun.common.interrupts import ENDING, handle, ignore, raise_again
 from minirun.core.errors import SIGNALLED, MinirunError
+from minirun.core.kernel import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ class Interrupted(MinirunError):
 
 def block() -> None:
     """Let signals wait until :func:`catch`, or :func:`unblock`."""
-    _signal.pthread_sigmask(_signal.SIG_BLOCK, ENDING)
+    signals.pthread_sigmask(signals.SIG_BLOCK, ENDING)
 
 
 def unblock() -> None:
     """Let signals come again, to the handlers that there are."""
-    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, ENDING)
+    signals.pthread_sigmask(signals.SIG_UNBLOCK, ENDING)
 
 
 def catch() -> None:
@@ -52,7 +52,7 @@ def catch() -> None:
 
 def _interrupt(number: int, frame: object) -> None:
     for each in ENDING:
-        _signal.signal(each, ignore)  # cleaning up is not interrupted
+        signals.signal(each, ignore)  # cleaning up is not interrupted
     raise Interrupted(f"interrupted by signal {number}", status=SIGNALLED + number)
 
 
@@ -97,6 +97,6 @@ def drop() -> None:
 
 def _pass_on(pidfd: int, number: int) -> None:
     try:
-        _signal.pidfd_send_signal(pidfd, number)
+        signals.pidfd_send_signal(pidfd, number)
     except ProcessLookupError:
         pass

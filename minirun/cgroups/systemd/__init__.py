@@ -27,7 +27,6 @@ Simplified: scopes only, from systemd 244 on (2019), and no org.systemd.property
 
 from __future__ import annotations
 
-import _signal
 import os
 import select
 
@@ -36,13 +35,13 @@ from minirun.cgroups.base import REMOVE_SECONDS, Cgroup
 from minirun.cgroups.delegated import WithoutDeviceRules
 from minirun.cgroups.moved import BOOTED as BOOTED
 from minirun.cgroups.moved import MovedByManager, load_bus
-from minirun.cgroups.stopping import SIGKILL, freeze
+from minirun.cgroups.stopping import freeze
 from minirun.cgroups.systemd import properties as systemd_properties
 from minirun.cgroups.v1 import CgroupV1
 from minirun.cgroups.v2 import PROGRAM_NAME, CgroupV2
 from minirun.core import events
 from minirun.core.errors import ConfigError, MinirunError, StateError
-from minirun.core.kernel import files, namespaces, process
+from minirun.core.kernel import files, namespaces, process, signals
 from minirun.core.lazy import lazy
 
 with lazy:
@@ -212,7 +211,7 @@ class _Scope(Cgroup):
     def entered(self) -> None:
         """End the holder, if this object has one."""
         if self._holder:
-            _signal.pidfd_send_signal(self._holder_fd, SIGKILL)
+            signals.pidfd_send_signal(self._holder_fd, signals.SIGKILL)
             os.close(self._holder_fd)
             os.waitpid(self._holder, 0)
             self._holder, self._holder_fd = 0, -1
@@ -267,7 +266,8 @@ def _hold(runtime: int) -> NoReturn:
     """Sleep in the scope until the runtime ends this process, or itself."""
     try:
         events.become("runtime", os.getpid())
-        process.prctl(process.PR_SET_PDEATHSIG, SIGKILL, why="the holder dies with the runtime")
+        why = "the holder dies with the runtime"
+        process.prctl(process.PR_SET_PDEATHSIG, signals.SIGKILL, why=why)
         process.become_named("minirun:holder")
         events.close_log()
         files.close_range(0)

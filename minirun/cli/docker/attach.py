@@ -7,7 +7,6 @@ keys, ctrl-p ctrl-q, leave it running. Without a terminal a signal is the contai
 
 from __future__ import annotations
 
-import _signal
 import os
 import select
 import struct
@@ -18,6 +17,7 @@ from minirun.core.errors import StateError
 from minirun.core.keeping import places, state
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import say
+from minirun.core.kernel.signals import SIGWINCH, signal
 from minirun.engines import roots
 from minirun.oci import descriptors
 from minirun.oci.terminal import keys, relay
@@ -117,7 +117,7 @@ class AttachedTerminal:
         Raises StateError, OSError.
         """
         if self.has_window:
-            _signal.signal(_signal.SIGWINCH, lambda number, frame: self._tell_size())
+            signal(SIGWINCH, lambda number, frame: self._tell_size())
             self._tell_size()
         while True:
             poll = select.poll()

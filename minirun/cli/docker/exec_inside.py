@@ -7,7 +7,6 @@ docker's too; elsewhere the caller's streams are handed on.
 
 from __future__ import annotations
 
-import _signal  # the C half: signal itself costs 2 ms
 import os
 import time
 
@@ -23,6 +22,7 @@ from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
+from minirun.core.kernel.signals import SIGKILL, pidfd_send_signal
 from minirun.core.process.caps import NUMBERS
 from minirun.core.rootfs.inroot import Root
 from minirun.engines import roots
@@ -202,7 +202,7 @@ def _join(
     try:
         handover.announce(flags.pid_file, flags.pidfd_socket, joined.pid, joined.pidfd)
     except BaseException:
-        _signal.pidfd_send_signal(joined.pidfd, _signal.SIGKILL)
+        pidfd_send_signal(joined.pidfd, SIGKILL)
         raise
     return joined
 

@@ -21,6 +21,7 @@ from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import say
+from minirun.core.kernel import signals
 from minirun.core.lazy import lazy
 from minirun.engines import roots
 from minirun.running import ends, lookup
@@ -32,7 +33,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SIGKILL = 9
 _LONGEST = 10**6
 """Seconds."""
 
@@ -133,7 +133,7 @@ def stop(container: Container, signal: str, seconds: float | None) -> None:
     seconds = min(seconds, _LONGEST) if seconds >= 0 else _LONGEST
     signal = signal or (record.declared or {}).get("stop_signal") or "TERM"
     if record.pid and not _ends(container, signal_number(signal), seconds):
-        _ends(container, _SIGKILL, endings.PATIENCE)
+        _ends(container, signals.SIGKILL, endings.PATIENCE)
     deadline = time.monotonic() + endings.PATIENCE
     while state.is_alive(record.supervisor) and time.monotonic() < deadline:
         time.sleep(0.005)

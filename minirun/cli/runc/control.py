@@ -8,7 +8,6 @@ a crash between the two leaves nothing to repair.
 
 from __future__ import annotations
 
-import _signal  # what the module signal is made of, without enum
 import errno
 import os
 
@@ -23,6 +22,7 @@ from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.state_file import DamagedRecord
 from minirun.core.keeping.visible import warn
+from minirun.core.kernel import signals
 from minirun.core.lazy import lazy
 from minirun.running import ends, gc, lookup, notify
 
@@ -33,10 +33,9 @@ with lazy:
     )
 
 SIGNALS: dict[str, int] = {
-    name[3:]: number for name, number in vars(_signal).items()
+    name[3:]: number for name, number in vars(signals).items()
     if name.startswith("SIG") and not name.startswith("SIG_")
 }  # fmt: skip
-_SIGKILL = 9
 
 
 class Kill(Flags):
@@ -99,14 +98,14 @@ def kill(container: Container, number: int, *, everyone: bool = False) -> None:
     theirs then.
     """
     shared = not container.config.new_namespace("pid") and cgroup_of(container).exists()
-    if everyone or (shared and number == _SIGKILL):
+    if everyone or (shared and number == signals.SIGKILL):
         stopping.kill(cgroup_of(container), number)
         return
-    if number == _SIGKILL and container.record.restart:
+    if number == signals.SIGKILL and container.record.restart:
         ends.halt(container)  # as with docker
     endings.kill(container.record, number)
     paused = container.record.status == state.PAUSED
-    if number == _SIGKILL and paused and cgroup_of(container).version == 1:
+    if number == signals.SIGKILL and paused and cgroup_of(container).version == 1:
         # version 1 delivers no signal to a frozen process, not even this one
         cgroup_of(container).set_frozen(False)
 

@@ -7,14 +7,13 @@ import os
 from ctypes import c_int, c_size_t, c_uint64, c_void_p
 
 from minirun.core import events
-from minirun.core.kernel import libc, log_failure
+from minirun.core.kernel import libc, log_failure, signals
 
 CLONE_NEWTIME, CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS = 0x80, 0x20000, 0x2000000, 0x4000000
 CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
     0x8000000, 0x10000000, 0x20000000, 0x40000000,
 )  # fmt: skip
 CLONE_PIDFD, CLONE_PARENT = 0x1000, 0x8000
-SIGCHLD = 17
 CLONE_INTO_CGROUP = 0x200000000
 
 FLAGS = {
@@ -55,7 +54,7 @@ def clone3(flags: int, *, cgroup_fd: int = -1, why: str = "") -> tuple[int, int]
     args = CloneArgs(
         flags=flags | CLONE_PIDFD,
         pidfd=ctypes.addressof(pidfd),
-        exit_signal=0 if flags & CLONE_PARENT else SIGCHLD,  # else the caller's own: clone(2)
+        exit_signal=0 if flags & CLONE_PARENT else signals.SIGCHLD,  # 0: the caller's own
     )
     if cgroup_fd >= 0:
         args.flags |= CLONE_INTO_CGROUP

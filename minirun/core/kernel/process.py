@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import _signal  # the C half: signal itself imports enum, 3 ms
 import ctypes
 import os
 from ctypes import c_char_p, c_int, c_long, c_size_t, c_ulong, c_void_p
 
 from minirun.core import events
-from minirun.core.kernel import libc, log_failure, logged_python, name_call
+from minirun.core.kernel import libc, log_failure, logged_python, name_call, signals
 
 try:
     import _prctl
@@ -145,6 +144,6 @@ def restore_signals() -> None:
             continue
         if number in (32, 33):
             libc.check("rt_sigaction", _rt_sigaction(libc.number(13, 134), number, action, None, 8))
-        elif _signal.getsignal(number) != _signal.SIG_DFL:
-            _signal.signal(number, _signal.SIG_DFL)
-    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+        elif signals.getsignal(number) != signals.SIG_DFL:
+            signals.signal(number, signals.SIG_DFL)
+    signals.pthread_sigmask(signals.SIG_SETMASK, ())

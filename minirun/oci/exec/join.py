@@ -29,7 +29,7 @@ from minirun.core.errors import MinirunError, StateError, from_os
 from minirun.core.keeping import state
 from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
-from minirun.core.kernel import mountinfo, mounts, namespaces, process
+from minirun.core.kernel import mountinfo, mounts, namespaces, process, signals
 from minirun.core.lazy import lazy
 from minirun.core.process import barrier, caps, command, privileges, streams
 from minirun.core.rootfs.inroot import Root
@@ -55,7 +55,6 @@ POINTS = frozenset(
 """The points of minirun.core.extras at which a process becomes the container's command."""
 _FULL, _ADMITTED = "FULL", "ADMITTED"
 """What is said beside PID: the cgroup has no room for a process; go on, you are in it."""
-_SIGKILL = 9
 _MOMENT = 500
 """Milliseconds between the moment at which process 1 begins to exit, and its end."""
 
@@ -195,7 +194,7 @@ def _admit(
     except (ProcessLookupError, handshake.PeerDied):
         pass  # it was killed, as by the end of the container: the caller sees how it ended
     except BaseException:
-        os.kill(pid, _SIGKILL)
+        os.kill(pid, signals.SIGKILL)
         os.waitpid(pid, 0)
         raise
 

@@ -21,7 +21,7 @@ import stat
 from minirun.core.config import Config
 from minirun.core.container import Container, Extra
 from minirun.core.errors import ConfigError
-from minirun.core.kernel import mounts, namespaces
+from minirun.core.kernel import mounts, namespaces, signals
 from minirun.core.rootfs import mount_entry, mount_options
 from minirun.core.rootfs.inroot import Root
 from minirun.oci.mounts import copyup
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from minirun.core.rootfs.mount_options import MountOptions
 
     Maps = tuple[idmap.IdMapRows, idmap.IdMapRows]
-
-_SIGKILL = 9
 
 
 class MountSources(Extra):
@@ -186,7 +184,7 @@ def _make(maps: Maps) -> int:
             idmap.write_id_map(pid, name, lines)
         return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
-        os.kill(pid, _SIGKILL)
+        os.kill(pid, signals.SIGKILL)
         os.waitpid(pid, 0)
         for fd in (pidfd, wait, live):
             os.close(fd)

@@ -10,13 +10,14 @@ What the real stack does: runc relays in its foreground mode, conmon and contain
 
 from __future__ import annotations
 
-import _signal  # the C half: signal itself imports enum, 3 ms
 import fcntl
 import os
 import select
 import struct
 import termios
 import tty
+
+from minirun.core.kernel import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from minirun.oci.terminal.keys import DetachKeys
 
 CHUNK = 65536
-_FATAL = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM)
+_FATAL = (signals.SIGHUP, signals.SIGINT, signals.SIGQUIT, signals.SIGTERM)
 _RETRY = 50
 """Milliseconds until a terminal that no process has open is asked again while its command lives."""
 
@@ -77,14 +78,14 @@ def relay(
     with RawMode(stdin):
         before = None
         if user >= 0:
-            before = _signal.signal(_signal.SIGWINCH, copy_size)
+            before = signals.signal(signals.SIGWINCH, copy_size)
             copy_size()
         try:
             pump = _Pump(master, stdin, stdout, pidfd, keep, leave)
             pump.run()
         finally:
             if before is not None:
-                _signal.signal(_signal.SIGWINCH, before)
+                signals.signal(signals.SIGWINCH, before)
         return pump.is_left
 
 
@@ -103,8 +104,8 @@ class RawMode:
         if os.isatty(self.fd):
             self.before = termios.tcgetattr(self.fd)
             for number in _FATAL:
-                if _signal.getsignal(number) == _signal.SIG_DFL:
-                    _signal.signal(number, self._die)
+                if signals.getsignal(number) == signals.SIG_DFL:
+                    signals.signal(number, self._die)
                     self.handled.append(number)
             tty.setraw(self.fd, termios.TCSANOW)
         return self
@@ -112,7 +113,7 @@ class RawMode:
     def __exit__(self, *_: object) -> None:
         self._restore()
         for number in self.handled:
-            _signal.signal(number, _signal.SIG_DFL)
+            signals.signal(number, signals.SIG_DFL)
 
     def _restore(self) -> None:
         if self.before:
@@ -124,7 +125,7 @@ class RawMode:
 
     def _die(self, number: int, frame: FrameType | None) -> None:
         self._restore()
-        _signal.signal(number, _signal.SIG_DFL)
+        signals.signal(number, signals.SIG_DFL)
         os.kill(os.getpid(), number)
 
 

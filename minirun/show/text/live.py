@@ -10,11 +10,11 @@ work on the other CPU.
 
 from __future__ import annotations
 
-import _signal
 import os
 import select
 
 from minirun.core.keeping.visible import say
+from minirun.core.kernel import signals
 from minirun.show.log.event import Tail
 from minirun.show.log.narrate import Narrator
 from minirun.show.log.order import Births
@@ -51,10 +51,10 @@ def follow(
     gone and the rest is shown. `style`: see minirun.show.text.paint. `at_gate` is called once the
     gate's event, and all before it, is shown. Never raises for a failing file, terminal or pipe.
     """
-    for number in (_signal.SIGINT, _signal.SIGQUIT, _signal.SIGTTOU, _signal.SIGPIPE):
-        _signal.signal(number, _signal.SIG_IGN)  # ^C is for the run, whose end ends the view
-    for number in (_signal.SIGTERM, _signal.SIGHUP):
-        _signal.signal(number, _signal.SIG_DFL)
+    for number in (signals.SIGINT, signals.SIGQUIT, signals.SIGTTOU, signals.SIGPIPE):
+        signals.signal(number, signals.SIG_IGN)  # ^C is for the run, whose end ends the view
+    for number in (signals.SIGTERM, signals.SIGHUP):
+        signals.signal(number, signals.SIG_DFL)
     narrator, births, tail, parent = Narrator(level), Births(), Tail(log), os.getppid()
     try:
         paint = painter(out_fd, style)
