@@ -79,6 +79,20 @@ def test_type_checking_has_one_spelling() -> None:
     assert {path for path in found if not path.startswith("minirun/gpu/")} == set()
 
 
+def test_the_words_of_an_error_are_put_in_one_place() -> None:
+    """minirun.core.errors.reason(error), as an error's text has them: in small letters."""
+    found = {
+        f"{path}:{node.lineno}: {ast.unparse(node)}: minirun.core.errors.reason instead"
+        for path, module in TREE.items()
+        if path not in ("minirun/core/errors.py", "minirun/cgroups/bpf.py")
+        and not path.startswith("minirun/gpu/")
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "os.strerror"
+        if "error.errno" in ast.unparse(node)
+    }
+    assert found == set()
+
+
 KIN = ["", "²", "٣", "+1", "-0", "-1", "1_0", " 1", "1 ", "1\n", "0x1", "1e3", "1.", ".", "nan",
        "7", "1-", "2-1", "9" * 5000, "0" * 5000 + "7"]  # fmt: skip
 READERS: dict[str, Callable[[str], object]] = {

@@ -19,7 +19,7 @@ from minirun.api.devices import DeviceDiff
 from minirun.api.drawing import Drawing
 from minirun.api.namespaces import Namespaces
 from minirun.api.table import Shown
-from minirun.core.errors import StateError, UsageError
+from minirun.core.errors import StateError, UsageError, reason
 from minirun.core.keeping.settings import BOUNDARIES
 from minirun.show.log import find
 from minirun.show.log.event import Event
@@ -160,7 +160,7 @@ def replay(name_or_path: str | os.PathLike[str]) -> Timeline | list[Timeline]:
     try:
         found = [Timeline(each) for each in read(path)]
     except OSError as error:
-        what = (error.strerror or "cannot be read").lower()
+        what = reason(error)
         hint = f"a file of events, or one of {', '.join(recordings.RECORDINGS)}"
         raise UsageError(f"no recording {str(name_or_path)!r}: {what}", hint) from None
     except StateError as error:

@@ -16,7 +16,7 @@ import os
 from abc import ABC, abstractmethod  # loaded since the interpreter's start: it costs nothing
 
 from minirun.cgroups import tree
-from minirun.core.errors import ConfigError, StateError
+from minirun.core.errors import ConfigError, StateError, reason
 from minirun.core.keeping.record import Record
 
 TYPE_CHECKING = False
@@ -285,9 +285,7 @@ def apply(settings: Sequence[Setting], directories: dict[str, tree.Dir]) -> None
             except OSError as error:
                 refused.append(setting)
                 if last_try:
-                    text = (
-                        f"{setting.value!r} for {error.filename}: {os.strerror(error.errno or 0)}"
-                    )
+                    text = f"{setting.value!r} for {error.filename}: {reason(error)}"
                     hint = _HINTS.get(error.errno or 0, _OUT_OF_RANGE)
                     raise ConfigError(
                         f"{setting.origin}: the kernel refuses {text}", hint

@@ -16,7 +16,7 @@ import os
 
 from minirun.cgroups import bpf, devicefilter, hierarchies, ruleset, tree
 from minirun.cgroups.base import Cgroup, CgroupMount, ContainerMounts, apply
-from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.errors import ConfigError, MinirunError, reason
 from minirun.core.lazy import lazy
 
 with lazy:
@@ -120,7 +120,7 @@ class CgroupV2(Cgroup):
                 advice = f"root may: systemctl edit user@.service, Delegate={controller}"
             raise ConfigError(
                 f"{origin}: the {controller} controller cannot be handed down to {self.path}:"
-                f" {os.strerror(error.errno or 0)}: {error.filename}",
+                f" {reason(error)}: {error.filename}",
                 advice,
             ) from None
         if controller in self._dir.read("cgroup.controllers").split():

@@ -18,7 +18,7 @@ import os
 import sys
 
 from minirun.cli.flags import BEFORE, Flags, HelpAsked, flag
-from minirun.core.errors import SIGNALLED, MinirunError, UsageError, from_os
+from minirun.core.errors import SIGNALLED, MinirunError, UsageError, from_os, reason
 from minirun.core.keeping import jsonlite, state
 from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.places import CONTAINERS, ROOT, STORE
@@ -228,9 +228,7 @@ def _settings(flags: GlobalFlags) -> Settings:
         try:
             _append(flags.log, "")
         except OSError as error:
-            raise UsageError(
-                f"--log {flags.log}: {os.strerror(error.errno or 0)}", status=1
-            ) from None
+            raise UsageError(f"--log {flags.log}: {reason(error)}", status=1) from None
     gates = tuple(stop for stop in os.environ.get("MINIRUN_GATES", "").split(",") if stop)
     return Settings(
         _absolute(root), _absolute(store), flags.cgroup, bool(flags.debug),

@@ -9,7 +9,7 @@ import os
 
 from minirun.common.quantities import nanoseconds
 from minirun.core.config import ANNOTATION, LOG
-from minirun.core.errors import UsageError
+from minirun.core.errors import UsageError, reason
 from minirun.core.keeping.numbers import LARGEST, whole
 from minirun.running.output import OutputLimits
 
@@ -124,7 +124,7 @@ def lines_of(flag: str, paths: list[str]) -> list[str]:
             with open(path, "rb") as file:
                 text = file.read().removeprefix(b"\xef\xbb\xbf").decode()
         except OSError as error:
-            what = os.strerror(error.errno or 0).lower()
+            what = reason(error)
             raise UsageError(f"{flag} {path}: {what}") from None
         except UnicodeDecodeError:
             raise UsageError(f"{flag} {path}: it is not UTF-8") from None

@@ -131,6 +131,12 @@ def errno_name(number: int) -> str:
     return _errno.errorcode.get(number, str(number))
 
 
+def reason(error: Exception) -> str:
+    """Return an error's own words; those of an OSError are the kernel's: permission denied."""
+    code = getattr(error, "errno", None)
+    return os.strerror(code).lower() if code else str(error)
+
+
 def from_os(error: OSError, doing: str = "") -> MinirunError:
     """Turn an OSError into the one line a user sees: doing: call: path: text (hint)."""
     name = errno_name(error.errno or 0)

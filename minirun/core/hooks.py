@@ -13,7 +13,7 @@ import select
 
 from minirun.core import events
 from minirun.core.config import environment_of
-from minirun.core.errors import NOT_FOUND, HookError
+from minirun.core.errors import NOT_FOUND, HookError, reason
 from minirun.core.keeping import jsonlite
 from minirun.core.kernel import files, namespaces, process, signals
 
@@ -103,7 +103,7 @@ def _become(hook: Json, cwd: str, stdin: int, stdout: int, inside: Steps) -> NoR
             step()
         process.execve(hook["path"], hook.get("args") or [hook["path"]], env)
     except OSError as error:
-        os.write(2, f"{error.filename or hook['path']}: {os.strerror(error.errno or 0)}".encode())
+        os.write(2, f"{error.filename or hook['path']}: {reason(error)}".encode())
     finally:
         os._exit(NOT_FOUND)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from minirun import cgroups
-from minirun.core.errors import MinirunError
+from minirun.core.errors import MinirunError, reason
 from minirun.core.keeping.numbers import whole
 from minirun.core.kernel import process
 from minirun.core.rootfs.tree import remove_tree
@@ -132,7 +132,7 @@ def _answer(attempt: Callable[[], str], pipe: int) -> None:
         answer = f"+{attempt()}"
     except OSError as error:
         call = getattr(error, "call", "")
-        text = [call, os.fsdecode(error.filename or ""), os.strerror(error.errno or 0)]
+        text = [call, os.fsdecode(error.filename or ""), reason(error)]
         answer = "-" + ": ".join(part for part in text if part)
     except Lacking as error:
         answer = f"-{error}\n{error.advice}".rstrip("\n")

@@ -137,7 +137,7 @@ def read_details(path: str) -> ImageDetails:
         raise
     except OSError as error:
         if error.errno == 36:  # ENAMETOOLONG: nothing was ever stored under that name
-            raise FileNotFoundError(error.errno, os.strerror(error.errno), path) from None
+            raise FileNotFoundError(2, os.strerror(2), path) from None
         raise failure(error, "reading the image") from None
     except (ValueError, KeyError, TypeError) as error:
         raise _broken(path, f"image.json: {error}") from None

@@ -22,7 +22,7 @@ import socket
 from minirun.common.ports import MOST, PROTOCOLS, span
 from minirun.common.processes import pids
 from minirun.core import events
-from minirun.core.errors import UsageError
+from minirun.core.errors import UsageError, reason
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import unprivileged
@@ -199,7 +199,7 @@ def _refusal(port: Port, number: int, error: OSError) -> NetworkError:
         return in_use(port, number)
     if error.errno == errno.EADDRNOTAVAIL:
         return NetworkError(f"{port.host_ip} is no address of this host", "ip -brief address")
-    text = os.strerror(error.errno or 0).lower()
+    text = reason(error)
     return NetworkError(f"failed to bind host port {where}: {text}")
 
 

@@ -25,7 +25,7 @@ kernel's limit holds. An unknown name ends the run before the command, so with s
 
 from __future__ import annotations
 
-from minirun.core.errors import MinirunError
+from minirun.core.errors import MinirunError, reason
 from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 
@@ -134,7 +134,7 @@ def _lines(root: FileReader, path: str, fields: int) -> list[list[str]]:
         return []
     except OSError as error:
         raise MinirunError(
-            f"the image's {path} cannot be read: {error.strerror}",
+            f"the image's {path} cannot be read: {reason(error)}",
             "it must be a regular file, or missing",
         ) from None
     if len(data) > MAX_SIZE:

@@ -11,7 +11,7 @@ import os
 
 from minirun.common.schema import UINT64, Checker, SchemaError, absolute, fail, without_nulls
 from minirun.core.config import Config
-from minirun.core.errors import ConfigError
+from minirun.core.errors import ConfigError, reason
 from minirun.core.keeping import jsonlite, places, state, state_file
 from minirun.core.keeping.choices import DEFAULTS, Choices
 from minirun.core.keeping.numbers import whole
@@ -71,7 +71,7 @@ def load(bundle: str, choices: Choices = DEFAULTS) -> Config:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: byte {error.start} is not UTF-8", status=1) from None
     except OSError as error:
-        raise ConfigError(f"{path}: {os.strerror(error.errno or 0).lower()}", status=1) from None
+        raise ConfigError(f"{path}: {reason(error)}", status=1) from None
     except ValueError as error:
         raise ConfigError(f"{path}: {error}", status=1) from None
 

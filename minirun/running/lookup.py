@@ -7,7 +7,7 @@ import os
 from minirun.core import config as oci_config
 from minirun.core import rings
 from minirun.core.container import Container
-from minirun.core.errors import ConfigError
+from minirun.core.errors import ConfigError, reason
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping import state_file as records
 from minirun.core.keeping.choices import Choices
@@ -71,8 +71,7 @@ def saved_config(directory: str, *, whole: bool = True) -> dict[str, Any] | None
     except ConfigError as error:
         raise ConfigError(f"{directory}/{error}", status=1) from None
     except (OSError, ValueError) as error:
-        reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
-        raise ConfigError(f"{path}: {reason}", status=1) from None
+        raise ConfigError(f"{path}: {reason(error)}", status=1) from None
     finally:
         os.close(fd)
     if seccomp is not None:

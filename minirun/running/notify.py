@@ -13,6 +13,7 @@ import os
 import select
 
 from minirun.core.config import Config
+from minirun.core.errors import reason
 from minirun.core.keeping import places
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
@@ -104,7 +105,7 @@ def relay_or_warn(ours: socket, pidfd: int, main: int) -> None:
     try:
         relay(ours, pidfd, main)
     except OSError as error:
-        warn(f"NOTIFY_SOCKET {manager()}: {os.strerror(error.errno or 0).lower()}")
+        warn(f"NOTIFY_SOCKET {manager()}: {reason(error)}")
 
 
 def relay_aside(ours: socket, pidfd: int, main: int) -> Callable[[], None]:

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from minirun.core.errors import ImageError, StateError
+from minirun.core.errors import ImageError, StateError, reason
 from minirun.core.keeping import state_file as record
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image import Reference
@@ -93,7 +93,7 @@ def verify(store: str, reference: str) -> str:
     try:
         found = tree.summarize(list(image.layers)).digest
     except (FileNotFoundError, NotADirectoryError) as error:
-        return f"{error.strerror}: {os.fsdecode(error.filename or '')}"
+        return f"{reason(error)}: {os.fsdecode(error.filename or '')}"
     return "" if found == image.digest else f"is {found}, was stored as {image.digest}"
 
 

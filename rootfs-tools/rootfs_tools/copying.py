@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from io import BufferedIOBase
 from typing import Any, BinaryIO, NamedTuple
 
-from minirun.core.errors import ImageError, StateError, from_os
+from minirun.core.errors import ImageError, StateError, from_os, reason
 from minirun.core.kernel import files, namespaces
 from minirun.core.rootfs.inroot import MOST_LINKS, Root
 from minirun.oci.namespaces import idmap
@@ -98,7 +98,7 @@ def _not_found(error: OSError, path: str, container: str) -> StateError:
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         text = f"Could not find the file {_shown(path)} in container {container}"
         return StateError(text, f"minirun exec {container} ls -la")
-    what = os.strerror(error.errno or 0).lower()
+    what = reason(error)
     return StateError(f"{container}:{path[:200]}: {what}", "another path")
 
 
@@ -114,7 +114,7 @@ def on_host(path: str, *, follow: bool) -> CopySource:
     try:
         fd = os.open(path.rstrip("/") or "/", flags)
     except OSError as error:
-        what = os.strerror(error.errno or 0).lower()
+        what = reason(error)
         raise StateError(f"lstat {os.path.abspath(path)}: {what}", "a path that is there") from None
     if asserts_directory(path) and not stat.S_ISDIR(os.fstat(fd).st_mode):
         os.close(fd)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from minirun.core.errors import ImageError
+from minirun.core.errors import ImageError, reason
 from minirun.core.keeping.directories import listed
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image.store import LAYERS, Image, failure
@@ -135,7 +135,7 @@ class Layers:
                 stored = json.load(file)["digest"]
             found = tree.summarize([f"{path}/{FS}"]).digest
         except (FileNotFoundError, NotADirectoryError) as error:
-            return f"{error.strerror}: {os.fsdecode(error.filename or '')}"
+            return f"{reason(error)}: {os.fsdecode(error.filename or '')}"
         except (ValueError, KeyError, TypeError):
             return f"{path}/{RECORD} is damaged"
         return (

@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from io import BufferedIOBase
 
-from minirun.core.errors import ImageError
+from minirun.core.errors import ImageError, reason
 from minirun.core.keeping.settings import unprivileged
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.tree import remove_at
@@ -285,7 +285,7 @@ def _named(member: Member, name: str, value: bytes) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, PermissionError):
             raise
-        why = os.strerror(error.errno or 0).lower()
+        why = reason(error)
         text = f"archive: {member.name!r}: the attribute {name[:80]!r} of {len(value)} bytes: {why}"
         hint = "Linux holds at most 65536 bytes" if error.errno == errno.E2BIG else ""
         if error.errno == errno.ENOSPC:

@@ -95,7 +95,7 @@ def test_a_controller_is_handed_down_where_it_can_be(cgroup, hugetlb, open_cgrou
     add(cgroup, sleeper().pid)
     child = open_cgroup("v2", f"{cgroup.path}/child")
     child.create()
-    with pytest.raises(ConfigError, match=r"cannot be handed down to .*: Device or resource busy"):
+    with pytest.raises(ConfigError, match=r"cannot be handed down to .*: device or resource busy"):
         child.set_resources({"unified": {hugetlb: "0"}})
     child.remove()
 

@@ -125,7 +125,7 @@ def test_a_child_that_fails_hangs_or_dies(monkeypatch: pytest.MonkeyPatch) -> No
     assert in_child(lambda: "fine") == (True, "fine")
     assert in_child(lambda: "") == (True, "")
     assert in_child(lacks) == (False, "not here")
-    assert in_child(fails) == (False, "/no/such: No such file or directory")
+    assert in_child(fails) == (False, "/no/such: no such file or directory")
     assert in_child(dies) == (False, "its process was killed")
     assert in_child(errs)[1].startswith("ZeroDivisionError")
     monkeypatch.setattr(probe, "_SECONDS", 0.1)

@@ -21,7 +21,7 @@ import jeepney
 from jeepney.low_level import HeaderFields, Message, MessageType, Parser
 
 from minirun.core import events
-from minirun.core.errors import MinirunError, StateError
+from minirun.core.errors import MinirunError, StateError, reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -253,10 +253,10 @@ def _private(sockets: tuple[str, str]) -> socket.socket:
     except OSError as error:
         raise MinirunError(
             f"systemd: neither {bus} nor {private} answers:"
-            f" {os.strerror(error.errno or 0).lower() if error.errno else error}",
+            f" {reason(error) if error.errno else error}",
             "as root: systemctl start dbus" if sockets == SYSTEM else "loginctl enable-linger USER",
         ) from None
 
 
 def _gone(error: OSError) -> MinirunError:
-    return MinirunError(f"systemd: D-Bus: {os.strerror(error.errno or 0).lower()}", "try again")
+    return MinirunError(f"systemd: D-Bus: {reason(error)}", "try again")

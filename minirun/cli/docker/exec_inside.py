@@ -16,7 +16,7 @@ from minirun.cli.words import lines_of, variables
 from minirun.core import endings, events, extras
 from minirun.core.config import Config
 from minirun.core.container import Console, Container
-from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError, from_os
+from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError, from_os, reason
 from minirun.core.handshake import PeerDied
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping.numbers import whole
@@ -131,7 +131,7 @@ def _process(
         try:
             raw = jsonlite.loads(state.read_text(flags.process))
         except OSError as error:
-            text = os.strerror(error.errno or 0).lower()
+            text = reason(error)
             raise ConfigError(f"open {flags.process}: {text}") from None
         except ValueError as error:
             raise ConfigError(f"{flags.process}: {error}") from None

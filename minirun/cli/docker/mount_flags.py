@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from minirun.cli.words import size
-from minirun.core.errors import UsageError
+from minirun.core.errors import UsageError, reason
 from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
@@ -372,6 +372,6 @@ def exists(path: str, where: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        what = os.strerror(error.errno or 0).lower()
+        what = reason(error)
         raise UsageError(f"{where}: {path}: {what}") from None
     return True

@@ -23,7 +23,7 @@ from minirun.cli.docker.run_flags import (
 )
 from minirun.cli.words import size as bytes_of
 from minirun.common.quantities import decimal, listed, nanoseconds
-from minirun.core.errors import UsageError
+from minirun.core.errors import UsageError, reason
 from minirun.core.keeping.numbers import LARGEST, whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
@@ -251,8 +251,8 @@ def _stat(flag: str, path: str) -> os.stat_result:
     try:
         return os.stat(path)
     except (OSError, ValueError) as error:
-        what = os.strerror(getattr(error, "errno", 0) or 22).lower()
-        raise UsageError(f'{flag}: error gathering device information: "{path}": {what}') from None
+        what = f'error gathering device information: "{path}": {reason(error)}'
+        raise UsageError(f"{flag}: {what}") from None
 
 
 def devices(flag: str, texts: list[str]) -> dict[str, Any]:

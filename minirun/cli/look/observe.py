@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from minirun import knowledge
 from minirun.cli.flags import Flags, flag
-from minirun.core.errors import MinirunError, UsageError
+from minirun.core.errors import MinirunError, UsageError, reason
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import say, warn
 from minirun.knowledge import language
@@ -116,4 +116,4 @@ def _write(path: str, text: str) -> None:
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
     except OSError as error:
-        raise MinirunError(f"{path}: {os.strerror(error.errno or 0)}", status=1) from None
+        raise MinirunError(f"{path}: {reason(error)}", status=1) from None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.core.errors import StateError
+from minirun.core.errors import StateError, reason
 from minirun.core.keeping import container_record, jsonlite, places
 
 TYPE_CHECKING = False
@@ -88,8 +88,7 @@ def _read(fd: int, directory: str) -> ContainerRecord:
             raise FileNotFoundError(2, os.strerror(2), directory) from None
         if isinstance(error, FileNotFoundError):
             raise ForeignDirectory(directory, f"it has no {places.STATE}") from None
-        reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
-        raise DamagedRecord(directory, reason, ours=is_made_by_minirun(fd)) from None
+        raise DamagedRecord(directory, reason(error), ours=is_made_by_minirun(fd)) from None
 
 
 def read_file(fd: int, name: str) -> bytes:

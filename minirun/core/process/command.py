@@ -7,7 +7,7 @@ import stat
 
 from minirun.core import events, handshake
 from minirun.core.config import Config
-from minirun.core.errors import NOT_FOUND, REFUSED, CommandError, MinirunError
+from minirun.core.errors import NOT_FOUND, REFUSED, CommandError, MinirunError, reason
 from minirun.core.kernel import files
 from minirun.core.process import trampoline
 
@@ -48,7 +48,7 @@ def _check(path: str) -> None:
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
-        text = os.strerror(error.errno or 0).lower()
+        text = reason(error)
         status = REFUSED if error.errno == 13 else NOT_FOUND
         raise CommandError(f'exec: "{path}": stat {path}: {text}', status=status) from None
     if stat.S_ISDIR(mode):

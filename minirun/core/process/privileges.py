@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from minirun.core import events
-from minirun.core.errors import REFUSED, MinirunError
+from minirun.core.errors import REFUSED, MinirunError, reason
 from minirun.core.kernel import files, process
 from minirun.core.process import caps
 from minirun.core.rootfs.inroot import Root
@@ -111,7 +111,7 @@ def go_to(directory: str) -> None:
     try:
         os.chdir(directory)
     except OSError as error:
-        text = os.strerror(error.errno or 0).lower()
+        text = reason(error)
         raise MinirunError(f"chdir to cwd ({directory!r}): {text}", status=REFUSED) from error
     try:
         inside = os.getcwd().startswith("/")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from minirun.core.config import Config
-from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.errors import ConfigError, MinirunError, reason
 from minirun.core.keeping import places
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import mounts
@@ -63,7 +63,7 @@ class RootMount(Record):
         except OSError as error:
             if error.errno != _EINVAL:
                 raise
-            text = f"mount: overlay with its upper layer in {self.writable}: {error.strerror}"
+            text = f"mount: overlay with its upper layer in {self.writable}: {reason(error)}"
             hint = "no overlay, NFS or FUSE can hold it: --root on ext4, xfs, btrfs or tmpfs"
             raise MinirunError(text, hint) from None
 
@@ -74,7 +74,7 @@ class RootMount(Record):
             is_own_root = os.path.samestat(os.fstat(fd), os.stat("/"))
             os.close(fd)
         except OSError as error:
-            text = os.strerror(error.errno or 0).lower()
+            text = reason(error)
             hint = "a directory, not a link; with layers it is only their mount point"
             raise ConfigError(f"config.json: root.path: {self.path}: {text}", hint) from None
         if is_own_root:  # its mount points would be made there

@@ -11,7 +11,7 @@ import os
 import stat
 
 from minirun.core.config import Config
-from minirun.core.errors import ConfigError, MinirunError, from_os
+from minirun.core.errors import ConfigError, MinirunError, from_os, reason
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
@@ -151,7 +151,7 @@ def _open_null(root: Root) -> int:
     try:
         fd = root.open("/dev/null")
     except OSError as error:
-        text = os.strerror(error.errno or 0).lower()
+        text = reason(error)
         where = "config.json: linux.maskedPaths"
         hint = "mount a tmpfs at /dev, where minirun makes it"
         raise ConfigError(f"{where}: the container's /dev/null: {text}", hint) from None

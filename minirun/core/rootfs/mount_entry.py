@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 
 from minirun.core.config import Config
-from minirun.core.errors import ConfigError
+from minirun.core.errors import ConfigError, reason
 from minirun.core.keeping import places
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs import mount_options, operations
@@ -168,7 +168,7 @@ def open_source(config: Config, row: dict[str, Any], where: str) -> int:
     try:
         return Root(fd).open(inner)
     except OSError as error:
-        what = os.strerror(error.errno or 0).lower()
+        what = reason(error)
         text = f"config.json: {where}: volume-subpath {inner!r} of the volume: {what}"
         raise ConfigError(text, "a path that is there, below the volume's root") from None
     finally:
@@ -183,7 +183,7 @@ def source_of(config: Config, row: dict[str, Any], where: str) -> str:
     try:
         os.stat(source)
     except OSError as error:  # EACCES, too: the caller may have no root
-        what = os.strerror(error.errno or 0).lower()
+        what = reason(error)
         raise ConfigError(f"config.json: {where}.source: {source}: {what}") from None
     return source
 

@@ -22,7 +22,7 @@ from contextlib import closing
 
 from minirun.cgroups import Cgroup
 from minirun.core.config import Config
-from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.errors import ConfigError, MinirunError, reason
 from minirun.core.keeping import jsonlite, state
 from minirun.core.kernel import files, mountinfo
 from minirun.core.kernel.mountinfo import Mount
@@ -152,7 +152,7 @@ def _below(source: str, path: str) -> str:
         resolve = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS
         os.close(files.openat2(top, path, os.O_PATH, resolve))
     except OSError as error:
-        text = f"config.json: mounts: {source}/{path}: {os.strerror(error.errno or 0).lower()}"
+        text = f"config.json: mounts: {source}/{path}: {reason(error)}"
         raise ConfigError(text, "at the checkpoint something was mounted there") from None
     finally:
         os.close(top)

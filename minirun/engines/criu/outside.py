@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from minirun.core.config import Config
-from minirun.core.errors import ConfigError
+from minirun.core.errors import ConfigError, reason
 from minirun.engines.criu.program import FIRST_FD
 
 _NAMES = {"network": ("net", "extRootNetNS"), "pid": ("pid", "extRootPidNS")}
@@ -57,5 +57,5 @@ def inherit(config: Config) -> tuple[list[str], dict[int, int]]:
 
 
 def _missing(kind: str, path: str, error: OSError) -> ConfigError:
-    text = os.strerror(error.errno or 0).lower()
+    text = reason(error)
     return ConfigError(f"config.json: linux.namespaces: {kind}: {path}: {text}")

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 
 from minirun.core import events
-from minirun.core.errors import MinirunError
+from minirun.core.errors import MinirunError, reason
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import files, namespaces, process
 
@@ -107,7 +107,7 @@ def _become(
     except MinirunError as error:
         os.write(output, error.line().encode())
     except OSError as error:
-        os.write(output, f"{error.filename or 'criu'}: {os.strerror(error.errno or 0)}".encode())
+        os.write(output, f"{error.filename or 'criu'}: {reason(error)}".encode())
     finally:
         os._exit(_NOT_BEGUN)
 

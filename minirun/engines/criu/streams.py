@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.core.errors import MinirunError
+from minirun.core.errors import MinirunError, reason
 from minirun.core.keeping import jsonlite, state
 from minirun.core.keeping.record import Record
 from minirun.engines.criu.program import FIRST_FD
@@ -83,7 +83,7 @@ def inherit(directory: str) -> Inherited:
             raise ValueError("is not a list of texts")
         keys = [_key(name) for name in names[:3]]
     except (OSError, ValueError) as error:
-        text = f"{directory}/{FILE}: {getattr(error, 'strerror', None) or error}"
+        text = f"{directory}/{FILE}: {reason(error)}"
         raise MinirunError(text, "a whole checkpoint has it; a --pre-dump does not") from None
     words: list[str] = []
     fds: dict[int, int] = {}

@@ -14,6 +14,7 @@ import sys
 from contextlib import closing
 
 from minirun.common.processes import pids
+from minirun.core.errors import reason
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.core.rootfs.inroot import Root
@@ -206,5 +207,5 @@ def connects(pid: int, address: str, port: int, seconds: float = 3.0) -> str:
         except TimeoutError:
             return f"no answer in {seconds:g} seconds"
         except OSError as error:
-            return os.strerror(error.errno or 0).lower()
+            return reason(error)
     return ""

@@ -20,7 +20,7 @@ import stat
 
 from minirun.core.config import Config
 from minirun.core.container import Container, Extra
-from minirun.core.errors import ConfigError
+from minirun.core.errors import ConfigError, reason
 from minirun.core.kernel import mounts, namespaces, signals
 from minirun.core.rootfs import mount_entry, mount_options
 from minirun.core.rootfs.inroot import Root
@@ -120,7 +120,7 @@ def _tree(config: Config, row: dict[str, Any], wanted: MountOptions, where: str)
             os.close(tree)
             raise
     except OSError as error:
-        text = os.strerror(error.errno or 0).lower()
+        text = reason(error)
         hint = "the file system of the source must know id-mapped mounts"
         raise ConfigError(
             f"config.json: {where}: {source} cannot be id-mapped: {text}", hint

@@ -22,7 +22,7 @@ import os
 from minirun.core import events
 from minirun.core.config import Config
 from minirun.core.container import Container, Extra
-from minirun.core.errors import ConfigError, MinirunError, from_os
+from minirun.core.errors import ConfigError, MinirunError, from_os, reason
 from minirun.core.handshake import Channel
 from minirun.core.keeping import state
 from minirun.core.kernel import namespaces, process
@@ -78,7 +78,7 @@ def _open(config: Config) -> dict[str, int]:
             if kind == "mount" and os.path.samestat(os.fstat(fd), os.stat("/proc/self/ns/mnt")):
                 raise ConfigError(f"{where}: is the runtime's own", _LEAVE_IT_OUT)
         except OSError as error:
-            text = os.strerror(error.errno or 0).lower()
+            text = reason(error)
             text = "is not a namespace" if error.errno == 25 else text  # ENOTTY
             raise ConfigError(f"{where}: {text}") from None
     return opened
@@ -144,7 +144,7 @@ def _new_clocks(container: Container) -> None:
         try:
             state.write("/proc/self/timens_offsets", row)
         except OSError as error:
-            text = os.strerror(error.errno or 0).lower()
+            text = reason(error)
             raise ConfigError(f"config.json: linux.timeOffsets.{clock}: {text}") from None
     if not container.stays_dumpable:
         process.prctl(process.PR_SET_DUMPABLE, 0)

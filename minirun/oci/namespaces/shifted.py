@@ -15,7 +15,7 @@ import stat
 import struct
 
 from minirun.core import events
-from minirun.core.errors import MinirunError
+from minirun.core.errors import MinirunError, reason
 from minirun.core.keeping.record import Record
 from minirun.oci.mounts.copyup import copy_data
 from minirun.oci.namespaces import idmap
@@ -56,7 +56,7 @@ def copy_layer(layer: str, target: str, owners: Owners) -> None:
     try:
         count = _copy(layer, target, owners)
     except OSError as error:
-        raise MinirunError(f"{error.filename or target}: {error.strerror}", "free some space, or "
+        raise MinirunError(f"{error.filename or target}: {reason(error)}", "free some space, or "
                            "another --root: the layer is copied there") from None  # fmt: skip
     why = "no id-mapped mount can be made of this layer: a copy has the container's ids"
     events.emit("note", "shifted_copy", {"layer": layer, "to": target, "files": count}, why=why)

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.core.errors import UsageError
+from minirun.core.errors import UsageError, reason
 from minirun.core.keeping import jsonlite, state
 from minirun.core.keeping.numbers import whole
 
@@ -71,7 +71,7 @@ def load(path: str, capabilities: Collection[str], machine: str = "") -> dict[st
     try:
         found = jsonlite.loads(state.read_text(DEFAULT if path == NAME else path))
     except OSError as error:
-        text = os.strerror(error.errno or 0).lower()
+        text = reason(error)
         raise UsageError(f"opening {where} failed: {text}") from None
     except ValueError as error:
         raise UsageError(f"{where}: {error}", _HINT) from None

@@ -20,7 +20,7 @@ from ctypes import c_int, c_uint
 
 from minirun.core import events
 from minirun.core.container import Container
-from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.errors import ConfigError, MinirunError, reason
 from minirun.core.handshake import Channel, Message
 from minirun.core.keeping import jsonlite, state
 from minirun.core.keeping.record import Record
@@ -71,7 +71,7 @@ class Listener(Record):
             if sent < len(data):  # to send nothing would fail where the program has closed already
                 connection.sendall(data[sent:])
         except OSError as error:
-            text = os.strerror(error.errno or 0).lower()
+            text = reason(error)
             where = "config.json: linux.seccomp.listenerPath"
             what = "failed to connect with seccomp agent"
             raise MinirunError(f"{where}: {what}: {self.path}: {text}") from None

@@ -17,7 +17,7 @@ SCMP_ACT_NOTIFY passes calls on to a program behind listenerPath: see minirun.oc
 
 from __future__ import annotations
 
-from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.errors import ConfigError, MinirunError, reason
 from minirun.core.keeping.record import Record
 from minirun.core.lazy import lazy
 from minirun.oci.seccomp import compiler as seccomp
@@ -190,7 +190,7 @@ def _add(compiler: seccomp.Compiler, rule: dict[str, Any], default: int, where: 
             for group in together:
                 compiler.add_rule(action, name, group)
         except OSError as error:
-            raise ConfigError(f"{where}: {name}: {error.strerror}") from None
+            raise ConfigError(f"{where}: {name}: {reason(error)}") from None
 
 
 def _action(config: dict[str, Any], key: str, errno_key: str, where: str) -> int:

@@ -9,7 +9,7 @@ import os
 
 from minirun.core.config import Config
 from minirun.core.container import Container, Extra
-from minirun.core.errors import ConfigError, MinirunError
+from minirun.core.errors import ConfigError, MinirunError, reason
 from minirun.core.kernel import files, namespaces
 from minirun.core.rootfs.inroot import Root
 
@@ -76,7 +76,7 @@ def _write(root: Root, key: str, path: str, value: str) -> None:
         finally:
             os.close(fd)
     except OSError as error:
-        text = os.strerror(error.errno or 0).lower()
+        text = reason(error)
         where = f"config.json: linux.sysctl.{key}"
         raise ConfigError(f"{where}: cannot be set to {value!r}: {text}") from None
     finally:

@@ -20,7 +20,7 @@ import os
 
 from minirun.common.quantities import listed
 from minirun.core.container import Container, Extra
-from minirun.core.errors import ConfigError
+from minirun.core.errors import ConfigError, reason
 from minirun.oci.tuning import labels, sched
 
 TYPE_CHECKING = False
@@ -93,7 +93,7 @@ class Tuning(Extra):
 
         EPERM: a deadline needs a process that may run on all CPUs of the machine.
         """
-        text = f"{getattr(error, 'call', '')}: {os.strerror(error.errno or 0).lower()}"
+        text = f"{getattr(error, 'call', '')}: {reason(error)}"
         cpus = self.config.linux.get("resources", {}).get("cpu", {}).get("cpus")
         deadline = self.scheduler and self.scheduler.policy == POLICIES["SCHED_DEADLINE"]
         hint = ""
@@ -155,7 +155,7 @@ def affinity(process: dict[str, Any], when: str, pid: int = 0) -> None:
     try:
         os.sched_setaffinity(pid, numbers(wanted, where))
     except OSError as error:
-        text = os.strerror(error.errno or 0).lower()
+        text = reason(error)
         raise ConfigError(f"config.json: {where}: {text}") from None
 
 

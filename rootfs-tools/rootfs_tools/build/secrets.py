@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from minirun.core.errors import ImageError
+from minirun.core.errors import ImageError, reason
 from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import unprivileged
 from minirun.core.kernel import files, process
@@ -49,7 +49,7 @@ class Secret(NamedTuple):
                 with open(self.path, "rb") as file:
                     data = file.read(LIMIT + 1)
             except OSError as error:
-                text = f"--secret: {self.path}: {os.strerror(error.errno or 0).lower()}"
+                text = f"--secret: {self.path}: {reason(error)}"
                 raise ImageError(text, status=1) from None
         if len(data) > LIMIT:
             where = self.variable or self.path

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import NamedTuple
 
-from minirun.core.errors import ImageError, from_os
+from minirun.core.errors import ImageError, from_os, reason
 from minirun.core.rootfs.inroot import Root
 from rootfs_tools import recipe
 from rootfs_tools.compression import DAMAGED, decompressed
@@ -144,7 +144,7 @@ def _failures(path: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise ImageError(f"{path}: byte {error.start} is not UTF-8", status=1) from None
     except OSError as error:
-        text = f"failed to read dockerfile: {path}: {error.strerror}"
+        text = f"failed to read dockerfile: {path}: {reason(error)}"
         raise ImageError(text, from_os(error).hint, status=1) from None
 
 

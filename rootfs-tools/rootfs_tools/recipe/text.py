@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from minirun.core.errors import ImageError
+from minirun.core.errors import ImageError, reason
 from rootfs_tools import recipe as own
 
 
@@ -132,8 +132,7 @@ def load(name: str) -> Recipe:
             data = file.read()
         table = tomllib.loads(data.decode())
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ImageError(f"recipe {path}: {reason}") from None
+        raise ImageError(f"recipe {path}: {reason(error)}") from None
     recipe: Recipe = _record(Recipe, table, f"recipe {path}")
     folder = os.path.dirname(os.path.realpath(path))
     sources = [f"{folder}/{each.compile}" for each in recipe.programs if each.compile]
@@ -152,7 +151,7 @@ def _digest(data: bytes, sources: list[str]) -> str:
             with open(path, "rb") as file:
                 found.update(file.read())
         except OSError as error:
-            raise ImageError(f"{path}: {error.strerror}", "the recipe compiles it") from None
+            raise ImageError(f"{path}: {reason(error)}", "the recipe compiles it") from None
     return f"sha256:{found.hexdigest()}"
 
 

@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 from typing import Any, NamedTuple
 
-from minirun.core.errors import ImageError
+from minirun.core.errors import ImageError, reason
 
 _LIMIT = 1 << 20
 _HELPER = re.compile("[A-Za-z0-9_.-]+")
@@ -195,7 +195,7 @@ def _read(path: str) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise ImageError(f"{path}: {error.strerror}") from None
+        raise ImageError(f"{path}: {reason(error)}") from None
     except (ValueError, RecursionError) as error:
         raise ImageError(f"{path}: not JSON: {error}", "mend or remove it") from None
     if not isinstance(found, dict):

@@ -66,6 +66,6 @@ def test_a_users_network(minirun: Program, nodes_path: Path, mode: int, works: b
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     rows = {row["name"]: row for row in json.loads(done.stdout)["findings"]}
     assert rows["user network"]["works"] == works, rows["user network"]
-    found = f"{program}: the default" if works else "/dev/net/tun: Permission denied"
+    found = f"{program}: the default" if works else "/dev/net/tun: permission denied"
     assert rows["user network"]["found"].startswith(found)
     tun.unlink()

@@ -367,7 +367,7 @@ def test_standard_input_and_a_file_elsewhere(builder: Program, context: Path) ->
         (("ubuntu",), "minirun images build ubuntu makes it by its recipe"),
         (("/nowhere",), "unable to prepare context: path '/nowhere' not found"),
         (("/proc/self/fdinfo",), "there is no Dockerfile"),
-        (("-f", "/nowhere", "/tmp"), "failed to read dockerfile: /nowhere: No such file"),
+        (("-f", "/nowhere", "/tmp"), "failed to read dockerfile: /nowhere: no such file"),
         (("--network", "nosuch", "/tmp"), "network nosuch not found"),
         (("--network", "container:x", "/tmp"), "--network container:x: not for a build"),
         (("--allow", "security.insecure", "/tmp"), "--allow security.insecure: not known"),

@@ -290,7 +290,7 @@ def test_a_recipe_that_was_changed_is_carried_out_again(tmp_path: Path) -> None:
     second = build.build(store, str(path), lambda line: None)
     assert subprocess.run(["chroot", second.layers[0], "/hello"], check=False).returncode == 4
     source.unlink()
-    with pytest.raises(ImageError, match=r"hello\.c: No such file"):
+    with pytest.raises(ImageError, match=r"hello\.c: no such file"):
         build.build(store, str(path), pytest.fail)
 
 

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from minirun.core.errors import MinirunError
+from minirun.core.errors import MinirunError, reason
 from minirun.core.kernel import mountinfo, mounts
 
 SOURCE = "sandbox"
@@ -46,7 +46,7 @@ class HostFiles:
         try:
             self._cover("/")
         except OSError as error:
-            text = f"mount: an overlay over /: {error.strerror}"
+            text = f"mount: an overlay over /: {reason(error)}"
             hint = "the check needs a root file system that is no overlay of overlays"
             raise MinirunError(text, hint) from None
         where = _visible()
