@@ -5,6 +5,8 @@ each reader the kin of a wrong number: none ends in a traceback.
 """
 
 import ast
+import errno
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -90,6 +92,30 @@ def test_the_words_of_an_error_are_put_in_one_place() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "os.strerror"
         if "error.errno" in ast.unparse(node)
     }
+    assert found == set()
+
+
+def test_an_error_of_the_kernel_has_its_name() -> None:
+    """errno.ENOENT, neither 2 nor a constant of one's own; minirun.core.errors.os_error makes one.
+
+    The module errno is built into the interpreter, and loaded by minirun.core.errors in any case.
+    """
+    found = set()
+    for path, module in TREE.items():
+        for node in ast.walk(module):
+            bare = False
+            if isinstance(node, ast.Compare):
+                asked = ast.unparse(node.left)
+                values = {type(getattr(each, "value", "")) for each in ast.walk(node)}
+                bare = bool(re.search(r"\berrno(\(\))?$", asked)) and int in values
+            elif isinstance(node, ast.Call) and node.args:
+                is_error = ast.unparse(node.func).endswith("Error")
+                bare = is_error and type(getattr(node.args[0], "value", "")) is int
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+                names = {ast.unparse(name).lstrip("_") for name in node.targets}
+                bare = any(getattr(errno, name, -1) == node.value.value for name in names)
+            if bare and not path.startswith("minirun/gpu/"):
+                found.add(f"{path}:{node.lineno}: {ast.unparse(node)}")
     assert found == set()
 
 

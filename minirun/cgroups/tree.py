@@ -150,7 +150,7 @@ def is_frozen(path: str) -> bool | None:
             with open(f"{path}/{name}") as file:
                 text = file.read()
         except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENODEV):  # ENODEV: removed since the open
+            if error.errno not in (errno.ENOENT, errno.ENODEV):  # removed since the open
                 raise
             continue
         return text.startswith("FR") or "frozen 1" in text  # FROZEN, FREEZING

@@ -12,6 +12,7 @@ attaches it; stage 5 replaces it by one with the GPUs' rules added, in one step 
 
 from __future__ import annotations
 
+import errno
 import os
 
 from minirun.cgroups import bpf, devicefilter, hierarchies, ruleset, tree
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 ALWAYS = ("cpu", "memory", "pids")
 """The controllers that every container gets, as far as version 2 has them."""
 
-_E2BIG = 7
 PROGRAM_NAME = "minirun_devices"
 """What the kernel calls the device program: bpftool cgroup show."""
 
@@ -140,7 +140,7 @@ class CgroupV2(Cgroup):
         try:
             program = bpf.load(bpf.DEVICE, code, PROGRAM_NAME)
         except OSError as error:
-            if error.errno == _E2BIG:
+            if error.errno == errno.E2BIG:
                 raise ConfigError(
                     f"linux.resources.devices: {len(self._base)} rules make a program of"
                     f" {len(code) // 8} instructions, which the kernel finds too large to check",

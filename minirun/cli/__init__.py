@@ -144,7 +144,7 @@ def main(argv: list[str] | None = None) -> int:
     except MinirunError as error:
         return report(error, settings)
     except OSError as error:
-        if error.errno == 32:  # EPIPE: the reader of our output has gone
+        if error.errno == errno.EPIPE:  # the reader of our output has gone
             return SIGNALLED + 13  # SIGPIPE
         return report(from_os(error), settings)
     except ModuleNotFoundError as error:

@@ -6,6 +6,7 @@ need none of the stages; what only one of them needs is imported there.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import time
@@ -52,7 +53,7 @@ def start(
     try:
         handshake.start(container.directory)
     except OSError as error:
-        if error.errno not in (2, 6, 32):  # ENOENT, ENXIO; EPIPE: init was killed just now
+        if error.errno not in (errno.ENOENT, errno.ENXIO, errno.EPIPE):  # init was killed just now
             raise
         raise StateError(f"container {container.id!r} is not waiting for a start") from None
     if (answer := channel.read_rest()).find(b"\0") != len(answer) - 1:  # more than the path

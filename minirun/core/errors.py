@@ -14,7 +14,7 @@ Texts are lower-case, without a full stop, and name the culprit; the hint says w
 
 from __future__ import annotations
 
-import errno as _errno
+import errno
 import os
 
 from minirun.core.keeping.visible import clean
@@ -128,7 +128,12 @@ _GENERAL = {
 
 def errno_name(number: int) -> str:
     """Return ENOENT for 2; the number as text if it has no name."""
-    return _errno.errorcode.get(number, str(number))
+    return errno.errorcode.get(number, str(number))
+
+
+def os_error(code: int, path: str | None = None) -> OSError:
+    """Return the error of that errno, as Python itself raises it: FileNotFoundError for ENOENT."""
+    return OSError(code, os.strerror(code), path)
 
 
 def reason(error: Exception) -> str:

@@ -25,12 +25,13 @@ forever. The real runc's messages go over a socketpair; its one FIFO is exec.fif
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
 
 from minirun.core import events
-from minirun.core.errors import MinirunError
+from minirun.core.errors import MinirunError, os_error
 from minirun.core.keeping import jsonlite, places
 from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
@@ -212,7 +213,7 @@ def start(directory: str) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         if os.fstat(fd).st_nlink == 0:
-            raise FileNotFoundError(2, os.strerror(2), path)
+            raise os_error(errno.ENOENT, path)
         os.unlink(path)  # first: what still has its exec.fifo is "created", and runs nothing
         os.write(fd, START)
     finally:

@@ -13,9 +13,10 @@ a name is complete. In image.json a layer is layers/N, or sha256:HEX for one tha
 
 from __future__ import annotations
 
+import errno
 import os
 
-from minirun.core.errors import ImageError, from_os
+from minirun.core.errors import ImageError, from_os, os_error
 from minirun.core.keeping import jsonlite, places
 from minirun.core.keeping.record import Record
 from minirun.image import Reference
@@ -136,8 +137,8 @@ def read_details(path: str) -> ImageDetails:
     except FileNotFoundError:
         raise
     except OSError as error:
-        if error.errno == 36:  # ENAMETOOLONG: nothing was ever stored under that name
-            raise FileNotFoundError(2, os.strerror(2), path) from None
+        if error.errno == errno.ENAMETOOLONG:  # nothing was ever stored under that name
+            raise os_error(errno.ENOENT, path) from None
         raise failure(error, "reading the image") from None
     except (ValueError, KeyError, TypeError) as error:
         raise _broken(path, f"image.json: {error}") from None

@@ -11,6 +11,7 @@ the start and at the end of a container, by the same requests (IPCTNL_MSG_CT_DEL
 
 from __future__ import annotations
 
+import errno
 import socket
 
 from pyroute2.netlink.exceptions import NetlinkError
@@ -66,7 +67,7 @@ def _deleted(table: NFCTSocket, way: NFCTAttrTuple) -> bool:
     try:
         table.entry("del", tuple_orig=way)
     except NetlinkError as error:
-        if error.code == 2:  # ENOENT
+        if error.code == errno.ENOENT:
             return False
         raise
     return True

@@ -7,11 +7,13 @@ docker and netavark switch it on, and never off.
 
 An IPv6 host that forwards no longer listens to its router's advertisements, and loses its default
 route when that runs out; with accept_ra 2 it listens on. So links that have their default route
+import errno
 from there get that first.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 
 from minirun.core import events
@@ -42,7 +44,7 @@ def sysctl(path: str, value: int, why: str) -> None:
     try:
         fd = os.open(file, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
-        if error.errno in (2, 30):  # ENOENT, EROFS
+        if error.errno in (errno.ENOENT, errno.EROFS):
             return
         raise name_call(error, "open", file) from None
     try:

@@ -11,6 +11,7 @@ minirun in stage 1, from outside, while init builds its root filesystem.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 from binascii import crc32
@@ -292,5 +293,5 @@ def _delete(route: Route, index: int, why: str) -> None:
     try:
         route.change("link", "del", why, index=index)
     except OSError as error:
-        if error.errno != 19:  # ENODEV: the kernel was quicker
+        if error.errno != errno.ENODEV:  # the kernel was quicker
             raise

@@ -7,6 +7,7 @@ than what is done. dockerd reads mountOptions: with `rro` in it, its read-only b
 from __future__ import annotations
 
 import ctypes
+import errno
 import shutil
 from importlib.util import find_spec
 
@@ -26,7 +27,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_EFAULT = 14
 OLDEST = "1.0.0"
 """The first version of the spec whose config.json is taken."""
 ARCHITECTURES = (
@@ -116,4 +116,4 @@ def has_flag(name: str) -> bool:
     if flag == compiler.FLAGS["SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV"]:
         flag |= compiler.NEW_LISTENER  # without it, it means nothing
     ret = compiler.seccomp_call(libc.number(317, 277), compiler.SECCOMP_SET_MODE_FILTER, flag, None)
-    return bool(ret == -1 and ctypes.get_errno() == _EFAULT)
+    return bool(ret == -1 and ctypes.get_errno() == errno.EFAULT)

@@ -3,9 +3,11 @@ has it, and is missing where a whiteout hides it."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
+from minirun.core.errors import os_error
 from minirun.core.rootfs.inroot import MOST_LINKS, Root
 from minirun.oci.user import User, group_ids, resolve_user
 
@@ -46,7 +48,7 @@ class _LayerFiles:
                 finally:
                     root.close()
             path = os.path.normpath(os.path.join(os.path.dirname(path), target))
-        raise OSError(40, os.strerror(40), path)  # ELOOP
+        raise os_error(errno.ELOOP, path)
 
     def _topmost(self, path: str) -> tuple[str, str]:
         """Return the layer whose file is seen at `path`, and where it leads if it is a link.
@@ -70,4 +72,4 @@ class _LayerFiles:
                 return layer, os.readlink("", dir_fd=fd) if stat.S_ISLNK(info.st_mode) else ""
             finally:
                 os.close(fd)
-        raise FileNotFoundError(2, os.strerror(2), path)
+        raise os_error(errno.ENOENT, path)

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from minirun.core.container import Container
-from minirun.core.errors import ConfigError, MinirunError, StateError
+from minirun.core.errors import ConfigError, MinirunError, StateError, os_error
 from minirun.core.keeping import places, state
 from minirun.core.keeping.settings import unprivileged
 from minirun.core.keeping.visible import say
@@ -225,7 +225,7 @@ def _cloned(container: Container, root: int) -> int:
     if not state.is_alive(init):
         raise StateError(f"container {container.id} ended just now", "try it again")
     if not found:
-        raise OSError(abs(status), os.strerror(abs(status)), f"/proc/{init['pid']}/ns/mnt")
+        raise os_error(abs(status), f"/proc/{init['pid']}/ns/mnt")
     return found[0]
 
 

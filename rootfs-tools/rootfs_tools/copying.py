@@ -37,7 +37,6 @@ from rootfs_tools.tar.stream import Member, members
 from rootfs_tools.tar.writer import TarWriter
 from rootfs_tools.unpack import DEPTH_LIMIT, Unpacker
 
-_ENXIO = 6
 Ids = tuple[int, int]
 """User and group."""
 Change = Callable[[Member], Member | None]
@@ -336,7 +335,7 @@ class _FileBody(Body):
         try:
             self._at = min(os.lseek(self._fd, before, os.SEEK_DATA), self._size)
         except OSError as error:
-            if error.errno != _ENXIO:
+            if error.errno != errno.ENXIO:
                 return 0  # the file system knows no holes
             self._at = self._size
         return self._at - before

@@ -5,10 +5,10 @@ writes all at once, where fsync(2) would be called for each. It writes what othe
 that file system as well.
 """
 
+import errno
 import os
 from collections.abc import Callable
 from ctypes import c_char_p, c_int, c_uint
-from errno import EINVAL
 
 from minirun.core.kernel import libc
 from minirun.core.rootfs.tree import remove_tree
@@ -36,7 +36,7 @@ def _exchange(path: str, name: str) -> None:
     try:
         libc.check("renameat2", _renameat2(*paths, _RENAME_EXCHANGE), name)
     except OSError as error:
-        if error.errno != EINVAL:
+        if error.errno != errno.EINVAL:
             raise
         remove_tree(name)  # NFS and some others know no exchange
         os.rename(path, name)

@@ -9,6 +9,7 @@ which the next one goes on with.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -16,7 +17,6 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from errno import EEXIST, ENOTEMPTY
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
@@ -231,7 +231,7 @@ def _name(store: str, name: str, details: dict[str, object]) -> None:
             try:
                 durable.rename(draft, target)
             except OSError as error:
-                if error.errno not in (ENOTEMPTY, EEXIST):  # rename(2): either one
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # rename(2): either one
                     raise
                 durable.rename(f"{draft}/{shelf.RECORD}", f"{target}/{shelf.RECORD}")
         finally:

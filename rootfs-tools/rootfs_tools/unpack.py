@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from io import BufferedIOBase
 
-from minirun.core.errors import ImageError, reason
+from minirun.core.errors import ImageError, os_error, reason
 from minirun.core.keeping.settings import unprivileged
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.tree import remove_at
@@ -336,7 +336,7 @@ def _special(parent: int, name: str, member: Member) -> None:
         try:
             found = os.fstat(fd)
             if (stat.S_IFMT(found.st_mode), found.st_rdev) != (kind, device):
-                raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), name)  # exchanged just now
+                raise os_error(errno.ESTALE, name)  # exchanged just now
             own = f"/proc/self/fd/{fd}"
             with _as_far_as_allowed():
                 os.chown(own, member.uid, member.gid)

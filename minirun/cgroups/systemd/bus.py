@@ -21,7 +21,7 @@ import jeepney
 from jeepney.low_level import HeaderFields, Message, MessageType, Parser
 
 from minirun.core import events
-from minirun.core.errors import MinirunError, StateError, reason
+from minirun.core.errors import MinirunError, StateError, os_error, reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def _connect(path: str) -> socket.socket:
                 break
             answer += data
         if not answer.startswith(b"DATA\r\nOK "):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+            raise os_error(errno.EACCES, path)
     except BaseException:
         connection.close()
         raise

@@ -13,10 +13,12 @@ owner is unknown.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
 
+from minirun.core.errors import os_error
 from minirun.core.keeping import places, state_file
 from minirun.core.lazy import lazy
 
@@ -26,8 +28,6 @@ with lazy:
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_EEXIST, _ENOTEMPTY = 17, 39
 
 
 def make(root: str) -> str:
@@ -45,8 +45,8 @@ def give_name(path: str, directory: str) -> None:
     try:
         os.rename(path, directory)
     except OSError as error:
-        if error.errno in (_EEXIST, _ENOTEMPTY):  # the file system chooses which
-            raise FileExistsError(_EEXIST, os.strerror(_EEXIST), directory) from None
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):  # the file system chooses which
+            raise os_error(errno.EEXIST, directory) from None
         raise
 
 

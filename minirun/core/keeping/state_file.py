@@ -9,10 +9,11 @@ roots at times, and runc has a state.json too, of other fields.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
-from minirun.core.errors import StateError, reason
+from minirun.core.errors import StateError, os_error, reason
 from minirun.core.keeping import container_record, jsonlite, places
 
 TYPE_CHECKING = False
@@ -85,7 +86,7 @@ def _read(fd: int, directory: str) -> ContainerRecord:
         return container_record.parse(value, directory)
     except (ValueError, OSError) as error:
         if not is_at(fd, directory):  # another command removes it at this moment
-            raise FileNotFoundError(2, os.strerror(2), directory) from None
+            raise os_error(errno.ENOENT, directory) from None
         if isinstance(error, FileNotFoundError):
             raise ForeignDirectory(directory, f"it has no {places.STATE}") from None
         raise DamagedRecord(directory, reason(error), ours=is_made_by_minirun(fd)) from None
@@ -100,7 +101,7 @@ def read_file(fd: int, name: str) -> bytes:
     try:
         file = os.open(name, flags, dir_fd=fd)
     except OSError as error:
-        if error.errno in (40, 6):  # ELOOP, ENXIO
+        if error.errno in (errno.ELOOP, errno.ENXIO):
             raise ValueError("not a regular file") from None
         raise
     try:

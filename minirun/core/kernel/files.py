@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import stat
 from ctypes import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
+from minirun.core.errors import os_error
 from minirun.core.kernel import libc, logged_python
 
 RESOLVE_NO_XDEV, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS = 0x1, 0x2, 0x4
@@ -39,7 +41,7 @@ def openat2(dirfd: int, path: str, flags: int, resolve: int, mode: int = 0) -> i
         ret: int = _openat2(437, dirfd, raw, ctypes.addressof(how), size)
         if ret != -1:
             return ret
-        if ctypes.get_errno() != 11:
+        if ctypes.get_errno() != errno.EAGAIN:
             break
     raise libc.failure("openat2", path)
 
@@ -53,7 +55,7 @@ def reopen(fd: int, flags: int) -> int:
     folder = os.open("/proc/self/fd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if filesystem_magic(folder) != PROC_SUPER_MAGIC:
-            raise OSError(38, os.strerror(38), "/proc")
+            raise os_error(errno.ENOSYS, "/proc")
         return os.open(str(fd), flags | os.O_CLOEXEC, dir_fd=folder)
     finally:
         os.close(folder)

@@ -7,6 +7,7 @@ import os
 from ctypes import c_int, c_long
 
 from minirun.core import events
+from minirun.core.errors import os_error
 from minirun.core.kernel import log_failure, name_call
 
 TYPE_CHECKING = False
@@ -46,7 +47,7 @@ def number(x86_64: int, aarch64: int) -> int:
 def failure(call: str, path: str | None = None) -> OSError:
     """Return the OSError for the errno that the last call left, marked with the call's name."""
     code = ctypes.get_errno()
-    return name_call(OSError(code, os.strerror(code)), call, path)
+    return name_call(os_error(code), call, path)
 
 
 def check(call: str, ret: int, path: str | None = None) -> int:

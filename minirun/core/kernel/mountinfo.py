@@ -21,8 +21,8 @@ other character as it is: a carriage return or a form feed in a path is no separ
 from __future__ import annotations
 
 import errno
-import os
 
+from minirun.core.errors import os_error
 from minirun.core.keeping.record import Record
 
 
@@ -60,7 +60,7 @@ def read(pid: int | str = "self", fs_type: str = "") -> list[Mount]:
             return parse(file.read().decode(errors="surrogateescape"), fs_type)
     except OSError as error:
         if error.errno == errno.EINVAL:
-            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH), path) from None
+            raise os_error(errno.ESRCH, path) from None
         raise
 
 

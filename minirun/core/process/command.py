@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -49,7 +50,7 @@ def _check(path: str) -> None:
         mode = os.stat(path).st_mode
     except OSError as error:
         text = reason(error)
-        status = REFUSED if error.errno == 13 else NOT_FOUND
+        status = REFUSED if error.errno == errno.EACCES else NOT_FOUND
         raise CommandError(f'exec: "{path}": stat {path}: {text}', status=status) from None
     if stat.S_ISDIR(mode):
         raise CommandError(f'exec: "{path}": permission denied: is a directory', status=REFUSED)
@@ -94,7 +95,7 @@ def execute(
             os.set_inheritable(fd, True)
         os.execve(memfd, [target, *args], env)
     except Exception as error:  # ValueError: a NUL in what config.json or the image says
-        os.write(status_fd, (getattr(error, "errno", 0) or 22).to_bytes(4, "little"))
+        os.write(status_fd, (getattr(error, "errno", 0) or errno.EINVAL).to_bytes(4, "little"))
     finally:
         os._exit(REFUSED)
 
@@ -118,5 +119,5 @@ def failure_from(report: bytes) -> MinirunError:
 
 def refusal(code: int, target: str) -> CommandError:
     """Return the error for an execve of `target` that failed with errno `code`."""
-    status = NOT_FOUND if code == 2 else REFUSED
+    status = NOT_FOUND if code == errno.ENOENT else REFUSED
     return CommandError(f"exec {target}: {os.strerror(code).lower()}", status=status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from minirun.core import events
@@ -23,7 +24,7 @@ def make_cwd(root: Root, process_config: dict[str, Any]) -> None:
     try:
         os.close(root.make_dir(process_config["cwd"]))
     except OSError as error:
-        if error.errno not in (13, 30):  # EACCES, EROFS: chdir will say it better
+        if error.errno not in (errno.EACCES, errno.EROFS):  # chdir will say it better
             error.filename = f"process.cwd: {process_config['cwd']}"
             raise
 

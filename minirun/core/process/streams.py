@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -81,5 +82,5 @@ def chown_streams(uid: int) -> None:
             try:
                 os.fchown(fd, uid, -1)
             except OSError as error:
-                if error.errno not in (1, 22, 30):  # EPERM, EINVAL, EROFS
+                if error.errno not in (errno.EPERM, errno.EINVAL, errno.EROFS):
                     raise

@@ -7,6 +7,7 @@ of config.json in order, device nodes, links.
 
 from __future__ import annotations
 
+import errno
 import os
 
 from minirun.core.config import Config
@@ -16,7 +17,6 @@ from minirun.core.keeping.record import Record
 from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
 
-_EINVAL = 22
 _LONGEST = 4095  # bytes that mount(2) reads of a file system's options
 
 
@@ -61,7 +61,7 @@ class RootMount(Record):
         try:
             mounts.mount("overlay", self.path, "overlay", 0, self._options(layers), why=why)
         except OSError as error:
-            if error.errno != _EINVAL:
+            if error.errno != errno.EINVAL:
                 raise
             text = f"mount: overlay with its upper layer in {self.writable}: {reason(error)}"
             hint = "no overlay, NFS or FUSE can hold it: --root on ext4, xfs, btrfs or tmpfs"

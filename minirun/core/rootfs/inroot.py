@@ -10,9 +10,11 @@ what is mounted on, made in, or read. This is mechanism A of the list in PRINCIP
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
+from minirun.core.errors import os_error
 from minirun.core.kernel import files
 
 RESOLVE = files.RESOLVE_IN_ROOT | files.RESOLVE_NO_MAGICLINKS
@@ -106,7 +108,7 @@ class Root:
         """Make the directory that `path` lies in; return (its descriptor, the last name)."""
         head, _, name = path.rstrip("/").rpartition("/")
         if name in ("", ".", ".."):
-            raise OSError(22, os.strerror(22), path)
+            raise os_error(errno.EINVAL, path)
         return self.make_dir(head or "/"), name
 
     def read(self, path: str, limit: int, *, pseudo: bool = False) -> bytes:
@@ -120,7 +122,7 @@ class Root:
         try:
             is_plain = pseudo or files.filesystem_magic(found) not in _PSEUDO
             if not (is_plain and stat.S_ISREG(os.fstat(found).st_mode)):
-                raise OSError(22, "not a regular file", path)
+                raise OSError(errno.EINVAL, "not a regular file", path)
             fd = files.reopen(found, os.O_RDONLY | os.O_NONBLOCK)
         finally:
             os.close(found)
@@ -135,7 +137,7 @@ class Root:
 def _target(parent: int, name: str, path: str, links: int) -> str:
     """Return the path that `name` in `parent`, a link at `path`, leads to. Raises OSError."""
     if links == MOST_LINKS:
-        raise OSError(40, os.strerror(40), path)  # ELOOP
+        raise os_error(errno.ELOOP, path)
     target = os.readlink(name, dir_fd=parent)
     above = "" if target.startswith("/") else path.rstrip("/").rpartition("/")[0]
     return f"{above}/{target}"

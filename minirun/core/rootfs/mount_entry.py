@@ -13,6 +13,7 @@ in a few files; they are mounted over the kernel's.
 
 from __future__ import annotations
 
+import errno
 import os
 
 from minirun.core.config import Config
@@ -126,7 +127,7 @@ def _mount_new(
     try:
         operations.MountFs(kind, source, path, flags, data).execute(root)
     except OSError as error:
-        if kind != "mqueue" and not (kind == "sysfs" and error.errno == 1):
+        if kind != "mqueue" and not (kind == "sysfs" and error.errno == errno.EPERM):
             raise
         _instead(config, root, kind, path)
 

@@ -3,6 +3,7 @@
 Destinations are always resolved inside the root and then used as descriptors.
 """
 
+import errno
 import os
 import stat
 
@@ -75,7 +76,7 @@ class WriteFile(Record):
             fd = os.open(name, flags | os.O_CLOEXEC, self.mode, dir_fd=parent)
             try:
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
-                    raise OSError(22, "not a regular file", self.path)
+                    raise OSError(errno.EINVAL, "not a regular file", self.path)
                 os.write(fd, self.data)
             finally:
                 os.close(fd)
@@ -167,7 +168,7 @@ def attach(root: Root, tree: int, path: str) -> None:
     try:
         mounts.move_mount(tree, target, shown=path)
     except OSError as error:
-        if error.errno == 22 and stat.S_ISDIR(os.fstat(target).st_mode) != is_dir:
+        if error.errno == errno.EINVAL and stat.S_ISDIR(os.fstat(target).st_mode) != is_dir:
             error.errno = 20  # ENOTDIR: what mount(2) says of it, and docker looks for
         raise
     finally:

@@ -8,17 +8,18 @@ that something is mounted on is not entered, but an error (openat2(2), RESOLVE_N
 
 from __future__ import annotations
 
+import errno
 import os
 
+from minirun.core.errors import os_error
 from minirun.core.kernel import files
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _STAY = files.RESOLVE_NO_XDEV | files.RESOLVE_NO_SYMLINKS | files.RESOLVE_BENEATH
 _DEEPEST = 8
-_EBUSY, _EXDEV, _ENOTEMPTY = 16, 18, 39
 _TRIES = 50
-_TAKEN = (2, 17, 20, _ENOTEMPTY)
-"""ENOENT, EEXIST, ENOTDIR, ENOTEMPTY: another process was quicker, or the name is taken."""
+_TAKEN = (errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.ENOTEMPTY)
+"""Another process was quicker, or the name is taken."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,9 +73,9 @@ def _remove_directory(parent: int, name: str, empty: Callable[[int], None]) -> N
         except FileNotFoundError:
             return None
         except OSError as error:
-            if error.errno == _EXDEV:
-                raise OSError(_EBUSY, os.strerror(_EBUSY), name) from None
-            if error.errno != _ENOTEMPTY or not tries_left:  # a file was moved in just now
+            if error.errno == errno.EXDEV:
+                raise os_error(errno.EBUSY, name) from None
+            if error.errno != errno.ENOTEMPTY or not tries_left:  # a file was moved in just now
                 raise
     return None
 

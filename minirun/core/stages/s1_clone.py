@@ -7,6 +7,7 @@ the namespaces before Go starts threads: a process with threads cannot enter a u
 
 from __future__ import annotations
 
+import errno
 import os
 
 from minirun.core import events, rings
@@ -31,8 +32,6 @@ CLONED = ("user", "mount", "pid", "uts", "ipc", "network")
 """Namespaces made by clone. The cgroup namespace is made by init once it is in its cgroup, since
 its root is the cgroup that the process is in at that moment: cgroup_namespaces(7). IPC's next to
 a user namespace is made by init as root in that: /dev/mqueue belongs to the one who makes it."""
-
-_EINVAL = 22
 
 
 def make_places(container: Container) -> None:
@@ -163,7 +162,7 @@ def isolate_mounts(container: Container) -> None:
             why = "no mount of the container may spread back to the host"
             mounts.mount(None, "/", None, mounts.MS_SLAVE | mounts.MS_REC, why=why)
     except OSError as error:
-        if error.errno != _EINVAL:
+        if error.errno != errno.EINVAL:
             raise
         what = "/ is no mount point, as in a chroot: no container can be made here"
         raise MinirunError(what, "mount --bind DIR DIR before chroot DIR") from None

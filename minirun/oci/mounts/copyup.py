@@ -9,15 +9,15 @@ copied, never followed; what is neither file, directory nor link (a device, a FI
 left out.
 """
 
+import errno
 import fcntl
 import os
 import stat
 
+from minirun.core.errors import os_error
 from minirun.core.rootfs import tree
 
-_ENXIO = 6
-_NOT_TAKEN = (1, 95)
-"""EPERM, EOPNOTSUPP."""
+_NOT_TAKEN = (errno.EPERM, errno.EOPNOTSUPP)
 _DEEPEST = 200
 """Levels; each holds two descriptors open."""
 
@@ -70,7 +70,7 @@ def copy_directory(source: int, target: int, depth: int = 0) -> None:
     Both are descriptors. Raises OSError.
     """
     if depth > _DEEPEST:
-        raise OSError(36, os.strerror(36), "tmpcopyup")  # ENAMETOOLONG
+        raise os_error(errno.ENAMETOOLONG, "tmpcopyup")
     readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=source)
     try:
         for name in os.listdir(readable):
@@ -128,7 +128,7 @@ def copy_data(old: int, new: int, size: int) -> None:
         try:
             at = os.lseek(old, at, os.SEEK_DATA)
         except OSError as error:
-            if error.errno != _ENXIO:
+            if error.errno != errno.ENXIO:
                 raise
             return  # a hole up to the end
         end = os.lseek(old, at, os.SEEK_HOLE)

@@ -6,12 +6,12 @@ mount namespace a kind of propagation before anything is mounted, and the new ro
 once it is the root.
 """
 
+import errno
+
 from minirun.core.container import Container, Extra
 from minirun.core.errors import ConfigError
 from minirun.core.kernel import mounts
 from minirun.core.rootfs.mount_options import PROPAGATION
-
-_EINVAL = 22
 
 
 class Propagation(Extra):
@@ -52,6 +52,6 @@ def _part(path: str) -> None:
         try:
             return mounts.mount(None, path or "/", None, mounts.MS_PRIVATE)
         except OSError as error:
-            if error.errno != _EINVAL or not path:  # EINVAL: not a mount point
+            if error.errno != errno.EINVAL or not path:  # not a mount point
                 raise
             path = path.rstrip("/").rpartition("/")[0]

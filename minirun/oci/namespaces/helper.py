@@ -16,6 +16,7 @@ type is an error. What the real stack does: runc's C code, nsenter, does the sam
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 
@@ -79,7 +80,7 @@ def _open(config: Config) -> dict[str, int]:
                 raise ConfigError(f"{where}: is the runtime's own", _LEAVE_IT_OUT)
         except OSError as error:
             text = reason(error)
-            text = "is not a namespace" if error.errno == 25 else text  # ENOTTY
+            text = "is not a namespace" if error.errno == errno.ENOTTY else text
             raise ConfigError(f"{where}: {text}") from None
     return opened
 

@@ -8,9 +8,11 @@ It is opened here directly: its Python wrappers search for it by running ldconfi
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from ctypes import c_char_p, c_int, c_uint, c_uint64, c_void_p
 
+from minirun.core.errors import os_error
 from minirun.core.kernel import libc
 
 TYPE_CHECKING = False
@@ -99,7 +101,7 @@ class Compiler:
         """Numbers of this machine's calls that a rule lets through, if only with some arguments."""
         self._filter = self._init(default_action)
         if not self._filter:
-            raise OSError(22, os.strerror(22), hex(default_action))
+            raise os_error(errno.EINVAL, hex(default_action))
 
     def add_architecture(self, name: str) -> bool:
         """Let calls of another architecture (x86, x32, …) in too; False for an unknown name.
@@ -155,4 +157,4 @@ def _function(library: Any, name: str, result: Any, *argtypes: Any) -> Any:
 def _check(ret: int, culprit: str) -> None:
     """Raise OSError for libseccomp's -errno; a rule that is there already (EEXIST) is no harm."""
     if ret < 0 and ret != -17:
-        raise OSError(-ret, os.strerror(-ret), culprit)
+        raise os_error(-ret, culprit)

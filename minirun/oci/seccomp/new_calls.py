@@ -18,6 +18,7 @@ classic BPF before libseccomp's program; here they are, for one architecture:
 
 from __future__ import annotations
 
+import errno
 import struct
 
 TYPE_CHECKING = False
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _LD_ABS, _JEQ, _JGT, _JGE, _RET = 0x20, 0x15, 0x25, 0x35, 0x06
 _NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data: seccomp(2)
-_ENOSYS = 0x00050000 | 38
+_ENOSYS = 0x00050000 | errno.ENOSYS
 _X86_64, _X32, _X32_BIT = 0xC000003E, 0x4000003E, 0x40000000
 
 

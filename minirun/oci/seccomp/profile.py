@@ -17,6 +17,8 @@ SCMP_ACT_NOTIFY passes calls on to a program behind listenerPath: see minirun.oc
 
 from __future__ import annotations
 
+import errno
+
 from minirun.core.errors import ConfigError, MinirunError, reason
 from minirun.core.keeping.record import Record
 from minirun.core.lazy import lazy
@@ -51,7 +53,6 @@ _KINDS: dict[type, str] = {str: "strings", dict: "objects"}
 
 _WITH_NUMBER = ("SCMP_ACT_ERRNO", "SCMP_ACT_TRACE")
 _NOTIFY = "SCMP_ACT_NOTIFY"
-_EPERM, _ENOSYS = 1, 38
 _PERMISSIVE = ("SCMP_ACT_ALLOW", "SCMP_ACT_LOG", "SCMP_ACT_TRACE")
 
 OPERATORS = {
@@ -138,7 +139,7 @@ def check(config: dict[str, Any], name: str = OF_BUNDLE) -> Rules:
             flags |= seccomp.TSYNC_ESRCH
     is_strict = config["defaultAction"] not in _PERMISSIVE
     knows: dict[int, int] = {}
-    if is_strict and default != ACTIONS["SCMP_ACT_ERRNO"] | _ENOSYS:
+    if is_strict and default != ACTIONS["SCMP_ACT_ERRNO"] | errno.ENOSYS:
         known = [call for rule in config.get("syscalls") or [] for call in rule["names"]]
         knows = compiler.newest(known)
     return Rules(compiler, knows, flags, name, found)
@@ -202,7 +203,8 @@ def _action(config: dict[str, Any], key: str, errno_key: str, where: str) -> int
         if number is not None:
             raise ConfigError(f"{where}.{errno_key}: {name} returns no number")
         return value
-    return value | _integer(_EPERM if number is None else number, 0xFFFF, f"{where}.{errno_key}")
+    number = errno.EPERM if number is None else number
+    return value | _integer(number, 0xFFFF, f"{where}.{errno_key}")
 
 
 def _condition(arg: dict[str, Any], where: str) -> tuple[int, int, int, int]:

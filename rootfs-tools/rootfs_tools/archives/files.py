@@ -4,6 +4,7 @@ Both are hostile. In a folder a name is opened below its descriptor, and no link
 FIFO or a device is not even opened.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -101,7 +102,7 @@ class Folder:
             return file
         except OSError as error:
             error.filename = name
-            if error.errno == 40:  # ELOOP: RESOLVE_NO_SYMLINKS met a link
+            if error.errno == errno.ELOOP:  # RESOLVE_NO_SYMLINKS met a link
                 text = f"{self.name}: {name} is a link, or lies behind one"
                 raise ImageError(text, "copy the image with cp -rL") from None
             raise failure(error, self.name) from None

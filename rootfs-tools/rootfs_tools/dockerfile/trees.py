@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple, Protocol
 
-from minirun.core.errors import ImageError
+from minirun.core.errors import ImageError, os_error
 from minirun.core.kernel import files
 from rootfs_tools import lower
 from rootfs_tools.dockerfile.ignore import Ignore, as_regex
@@ -124,7 +124,7 @@ class LayerTree:
     def _layer(self, path: str) -> int:
         found = self._lower.find(path)
         if not found:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            raise os_error(errno.ENOENT, path)
         return found[0]
 
     def close(self) -> None:

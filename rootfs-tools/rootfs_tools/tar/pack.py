@@ -10,6 +10,7 @@ Sources: image-spec layer.md "Whiteouts", "Opaque Whiteout"; the kernel's overla
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import closing
@@ -24,7 +25,6 @@ from rootfs_tools.tar.writer import TarWriter
 from rootfs_tools.unpack import DEPTH_LIMIT, WHITEOUT
 
 _STAY = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS | files.RESOLVE_NO_XDEV
-_EXDEV = 18
 _KEPT = ("user.", "system.posix_acl_")
 _OVERLAY = ("trusted.overlay.", "user.overlay.")
 _KINDS = {
@@ -94,7 +94,7 @@ class Packer:
             except FileNotFoundError:
                 continue  # it is gone by now
             except OSError as error:
-                if error.errno == _EXDEV:
+                if error.errno == errno.EXDEV:
                     self._mount_point(fd, name, inner)
                     continue
                 raise

@@ -28,6 +28,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from minirun.core.errors import os_error
 from minirun.core.kernel import files, mounts, namespaces
 from minirun.oci import descriptors
 
@@ -121,14 +122,14 @@ class MountGuard:
             flags &= ~_MAGIC_MASK
         source, target, fstype, data = (caller.text(args[at]) for at in (0, 1, 2, 4))
         if target is None:
-            raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
+            raise os_error(errno.EFAULT)
         makes = not flags & (mounts.MS_REMOUNT | _WITHOUT_FS)
         if makes and fstype not in OWN_FILE_SYSTEMS:
             if fstype is None:
-                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+                raise os_error(errno.EINVAL)
             if fstype not in self.refused:
                 self.refused.append(fstype)
-            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+            raise os_error(errno.EPERM)
         if fstype == "sysfs" and makes:
             flags |= mounts.MS_RDONLY
         caller.mount(source, target, fstype, flags, data)
@@ -151,7 +152,7 @@ class _Caller:
                 with suppress(OSError):
                     raw += memory.read(_PAGE)
         if b"\0" not in raw:
-            raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
+            raise os_error(errno.EFAULT)
         return raw.partition(b"\0")[0].decode(errors="surrogateescape")
 
     def mount(
@@ -167,7 +168,7 @@ class _Caller:
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status:
             number = status if status > 0 else errno.EPERM
-            raise OSError(number, os.strerror(number))
+            raise os_error(number)
 
     def _in_child(self, source: str | None, target: str, fstype: str | None, flags: int,
                   data: str | None) -> int:  # fmt: skip
@@ -203,7 +204,7 @@ def _remounted(target: str, flags: int) -> str:
     """
     fd = os.open(target, os.O_PATH | os.O_DIRECTORY)
     if files.filesystem_magic(fd) == _SYSFS_MAGIC and not flags & mounts.MS_RDONLY:
-        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        raise os_error(errno.EPERM)
     os.fchdir(fd)
     return "."
 
