@@ -75,6 +75,21 @@ def test_what_is_imported_in_one_place() -> None:
     assert found == {"minirun/core/kernel/signals.py"}
 
 
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def test_the_default_path_is_written_once() -> None:
+    """minirun.core.config.DEFAULT_PATH: docker's, where no PATH says where programs are."""
+    found = {
+        path
+        for path, module in TREE.items()
+        for node in ast.walk(module)
+        if isinstance(node, ast.Constant) and str(node.value).endswith(PATH)
+        if not path.startswith(("minirun/gpu/", "minirun/teach/levels/"))  # a fixture of a level
+    }
+    assert found == {"minirun/core/config.py"}
+
+
 def test_type_checking_has_one_spelling() -> None:
     """TYPE_CHECKING = False: typing would cost 4 ms at every start."""
     found = {path for path, name in imports() if name == "typing.TYPE_CHECKING"}

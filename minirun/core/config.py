@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 ANNOTATION = "io.minirun."
 LOG = ANNOTATION + "log"
 """stages or syscalls: what its log holds (core.container). minirun obeys no other annotation."""
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where programs are looked for if no PATH says it, here and in a container: docker's."""
 GPU_HOOK = "nvidia-container-runtime-hook"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from minirun.cgroups.rules import DEFAULT
-from minirun.core.config import GPU_HOOK
+from minirun.core.config import DEFAULT_PATH, GPU_HOOK
 from minirun.core.errors import UsageError
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping.choices import Choices
@@ -32,7 +32,6 @@ CAPABILITIES = (
     "CAP_SETGID", "CAP_SETUID", "CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE",
     "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE",
 )  # fmt: skip
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CPUS = "/sys/devices/system/cpu"
 INIT = "/sbin/docker-init"
 """Where --init puts the small program that is pid 1 then, as docker does."""
@@ -126,7 +125,7 @@ def config(container_id: str, run: RunOptions) -> dict[str, Any]:
     hooks: dict[str, Any] = {}
     own = os.uname().nodename if run.host_network else container_id[:64]  # the kernel's limit
     hostname = run.hostname or own
-    env = [f"PATH={PATH}", f"HOSTNAME={hostname}", *run.env]
+    env = [f"PATH={DEFAULT_PATH}", f"HOSTNAME={hostname}", *run.env]
     if run.terminal:
         env.insert(1, "TERM=xterm")
     if run.gpu_env:

@@ -9,11 +9,12 @@ without files (`tar c --files-from /dev/null | minirun import - scratch`).
 import io
 from typing import BinaryIO
 
+from minirun.core.config import DEFAULT_PATH
 from minirun.core.errors import ImageError
 from minirun.image.store import Image, failure
 from rootfs_tools.compression import DAMAGED, Hashed, decompressed, drain
 from rootfs_tools.grammar import new_name
-from rootfs_tools.made import DEFAULT_PATH, NewImage, source_of, workshop
+from rootfs_tools.made import NewImage, source_of, workshop
 from rootfs_tools.take import take
 from rootfs_tools.tar.stream import members
 
@@ -34,7 +35,7 @@ def import_tar(store: str, reference: str, stream: BinaryIO, source: str) -> Ima
                 origin=f"imported from {source}",
                 created=_newest(layer.name, source),
                 created_by=f"imported from {source}: {digest}",
-                config={"Env": [DEFAULT_PATH]},
+                config={"Env": [f"PATH={DEFAULT_PATH}"]},
                 layer=layer,
             )
             return take(store, reference, source_of(made), mend=True)

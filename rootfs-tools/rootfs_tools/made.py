@@ -34,7 +34,6 @@ from rootfs_tools.image_spec import (  # fmt: skip
 )
 from rootfs_tools.take import this_platform
 
-DEFAULT_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LATEST = 253_402_300_799
 """The last second of the year 9999, which is the last that RFC 3339 can write."""
 

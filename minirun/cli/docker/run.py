@@ -104,7 +104,8 @@ def _launch(
             cap_add=flags.cap_add or None, cap_drop=flags.cap_drop or None,
             shared_memory=options.shm == places.SHM,
             labels=options.labels, restart=restart, interactive=flags.interactive, health=health,
-            stop_timeout=int(flags.stop_timeout), output=limits._asdict() if limits else None,
+            stop_timeout=whole(flags.stop_timeout, -1) or 0,
+            output=limits._asdict() if limits else None,
         )  # fmt: skip
 
     def make() -> Container:

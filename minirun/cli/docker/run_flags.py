@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minirun.cli.flags import Flag, Flags, flag, name_of
 from minirun.core.keeping.choices import Choices
+from minirun.core.keeping.container_record import STOP_TIMEOUT
 
 LEFT_OUT = {
     "--link": "an old way: docker network create NET, and --network NET: names are known there",
@@ -210,7 +211,7 @@ class CreateFlags(ConfigFlags):
 
     command, mixed = "create", False
     stop_signal: str
-    stop_timeout: str = flag(default="10")
+    stop_timeout: str = flag(default=str(STOP_TIMEOUT))
     restart: str = flag(default="no")
     cidfile: str
     log_driver: str = flag(default="json-file")

@@ -78,6 +78,10 @@ if TYPE_CHECKING:
         boot: str
 
 
+STOP_TIMEOUT = 10
+"""Seconds that `stop` waits before SIGKILL if nobody says otherwise: docker's."""
+
+
 class ContainerRecord(Record):
     """A container's record. state.json has these names, in this order."""
 
@@ -143,7 +147,7 @@ class ContainerRecord(Record):
     """--restart: minirun.running.restarts; empty: it does not start again by itself."""
     restarts: int = 0
     """How often it has, since the last `start`."""
-    stop_timeout: int = 10
+    stop_timeout: int = STOP_TIMEOUT
     """Seconds that `stop` waits before SIGKILL."""
     interactive: bool = False
     """Its standard input is kept open (-i)."""

@@ -7,7 +7,7 @@ import os
 import stat
 
 from minirun.core import events, handshake
-from minirun.core.config import Config
+from minirun.core.config import DEFAULT_PATH, Config
 from minirun.core.errors import NOT_FOUND, REFUSED, CommandError, MinirunError, reason
 from minirun.core.kernel import files
 from minirun.core.process import trampoline
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _ERRNO_END = 4096
 """The kernel returns errno as -1 to -4095: linux/err.h, MAX_ERRNO."""
-DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def find(name: str, environment: dict[str, str]) -> str:

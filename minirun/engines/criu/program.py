@@ -13,12 +13,11 @@ import subprocess
 from collections.abc import Callable, Mapping
 
 from minirun.core import events
+from minirun.core.config import DEFAULT_PATH
 from minirun.core.errors import MinirunError, reason
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import files, namespaces, process
 
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where programs are looked for when the caller, an engine, has no PATH."""
 FIRST_FD = 100
 """From here on CRIU gets the descriptors that it is to hand to the restored processes."""
 _HARMLESS = ("rlimit:", "tun:")
@@ -53,7 +52,7 @@ def find() -> str:
 
 def environment() -> dict[str, str]:
     """Return all that CRIU sees of the caller's environment: it runs ip, tar and iptables."""
-    return {"PATH": os.environ.get("PATH") or PATH}
+    return {"PATH": os.environ.get("PATH") or DEFAULT_PATH}
 
 
 def run(

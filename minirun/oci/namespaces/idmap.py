@@ -14,6 +14,7 @@ import os
 import stat
 
 from minirun.core import events
+from minirun.core.config import DEFAULT_PATH
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.keeping import numbers, state
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 PROGRAMS = {"uid_map": "newuidmap", "gid_map": "newgidmap"}
 _GRANTS = {"uid_map": "/etc/subuid", "gid_map": "/etc/subgid"}
 _KEYS = {"uid_map": "uidMappings", "gid_map": "gidMappings"}
-_FALLBACK_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 _MOST_BYTES = 1 << 20
 
 
@@ -140,7 +140,7 @@ def of_container(config: Config) -> dict[str, IdMapRows]:
 
 def find_program(name: str) -> str:
     """Return the path of newuidmap or newgidmap; empty if it is not installed."""
-    for folder in (os.environ.get("PATH") or _FALLBACK_PATH).split(":"):
+    for folder in (os.environ.get("PATH") or DEFAULT_PATH).split(":"):
         path = f"{folder}/{PROGRAMS[name]}"
         if folder.startswith("/") and os.access(path, os.X_OK):
             return path

@@ -31,6 +31,7 @@ from pathlib import Path
 from minirun import net
 from minirun.common import called
 from minirun.common.processes import pids
+from minirun.core.config import DEFAULT_PATH
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.core.kernel import mountinfo, mounts, namespaces
@@ -44,7 +45,6 @@ _BROKEN = Path(__file__).parent / "broken"
 _KEPT_BACK = "solution.sh"
 _IMAGES = ("busybox", "ubuntu")
 """The images that scripts of labs run."""
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENDING_SECONDS = 5.0
 _LARGEST_FILE, _SHOWN_BYTES = 256 << 20, 1 << 16
 """What a file may hold that run.sh and its children write; how much of its output is read."""
@@ -155,7 +155,7 @@ class LabFolder:
 
         `before` is called in the process that becomes the shell.
         """
-        environment = {"PATH": f"{self.path}/bin:{_PATH}", "LC_ALL": "C.UTF-8",
+        environment = {"PATH": f"{self.path}/bin:{DEFAULT_PATH}", "LC_ALL": "C.UTF-8",
                        MARK: str(self.path)}  # fmt: skip
         with open(self.path / "output", "wb") as output:
             shell = subprocess.Popen(

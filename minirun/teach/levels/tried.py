@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from minirun.common import processes
+from minirun.core.config import DEFAULT_PATH
 from minirun.core.kernel import libc
 from minirun.oci.seccomp import compiler
 from minirun.teach.levels import material
@@ -39,7 +40,6 @@ _LONGEST = 1 << 20
 _ANSWER_SECONDS = 3.0
 _GROUPS = (0, 4)
 """Groups of the program besides its own: a command is to have none of them."""
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ALLOW, _KILL_PROCESS = 0x7FFF0000, 0x80000000  # SECCOMP_RET_, linux/seccomp.h
 _GAP = re.compile(rf"level \d: (\S+) {NOT_WRITTEN}")
 
@@ -71,7 +71,7 @@ class TriedProgram:
 
     def __init__(self, command: list[str], number: int, lower: str, env: dict[str, str]) -> None:
         self.command, self.number, self.lower = command, number, lower
-        self.env = {"PATH": _PATH, "LC_ALL": "C.UTF-8", "TERM": "dumb",
+        self.env = {"PATH": DEFAULT_PATH, "LC_ALL": "C.UTF-8", "TERM": "dumb",
                     "PYTHONDONTWRITEBYTECODE": "1", **env}  # fmt: skip
 
     def words(self, *command: str, flags: tuple[str, ...] = ()) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from minirun.common.ports import exposed
 from minirun.common.quantities import nanoseconds
+from minirun.core.config import DEFAULT_PATH
 from minirun.core.errors import ImageError
 from minirun.core.keeping.numbers import whole
 from rootfs_tools.dockerfile import expand, mounts
@@ -23,7 +24,6 @@ from rootfs_tools.image_spec import DOCUMENT_LIMIT
 DEFAULT_SHELL = ("/bin/sh", "-c")
 PIPES = "/dev/pipes"
 """Where the program of a here-document lies while it runs: buildkit's name."""
-DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROXIES = frozenset(
     name for word in ("HTTP", "HTTPS", "FTP", "NO", "ALL")
     for name in (f"{word}_PROXY", f"{word.lower()}_proxy")

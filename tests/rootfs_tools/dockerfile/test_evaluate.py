@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
+from minirun.common.quantities import nanoseconds
+from minirun.core.config import DEFAULT_PATH
 from minirun.core.errors import ImageError
 from rootfs_tools.dockerfile.evaluate import (
-    DEFAULT_PATH,
     Copy,
     MakeDirectory,
     RunStep,
     StageState,
     Work,
-    nanoseconds,
 )
 from rootfs_tools.dockerfile.parse import parse
 
