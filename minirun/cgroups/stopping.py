@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 
+from minirun.common.waiting import until
 from minirun.core.errors import StateError
 from minirun.core.kernel import signals
 
@@ -15,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.cgroups.base import Cgroup
 
-_FREEZE_ROUNDS, _FREEZE_LOOKS = 10, 200  # of 1 ms each
+_FREEZE_ROUNDS, _FREEZE_SECONDS = 10, 0.2
 _GENTLE_ROUNDS = 20
 
 
@@ -27,10 +28,8 @@ def freeze(cgroup: Cgroup) -> None:
     """
     for _ in range(_FREEZE_ROUNDS):
         cgroup.set_frozen(True)
-        for _ in range(_FREEZE_LOOKS):
-            if cgroup.frozen():
-                return
-            time.sleep(0.001)
+        if until(cgroup.frozen, _FREEZE_SECONDS, 0.001):
+            return
         cgroup.set_frozen(False)
     raise StateError(
         f"cgroup {cgroup.path}: a process could not be frozen in 2 s",

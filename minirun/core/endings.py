@@ -136,14 +136,16 @@ def _await_init(container: Container) -> None:
     What it makes later would be left over. It is killed if it takes longer than PATIENCE.
     """
     maker, deadline = container.record.supervisor, time.monotonic() + PATIENCE
-    while not container.record.init and maker["pid"] != os.getpid() and state.is_alive(maker):
+    while not container.record.init and maker["pid"] != os.getpid():
         if time.monotonic() > deadline:
             os.kill(maker["pid"], signals.SIGKILL)
-        time.sleep(0.002)
+        ended = state.has_ended(maker, 0.005)
         try:
             container.record = state.load(container.settings.root, container.id)
         except StateError:
             return  # it has failed, and removed what it had made
+        if ended:
+            return
 
 
 def _empty(container: Container, fd: int) -> None:
@@ -193,24 +195,14 @@ def reap(init: ProcessIdentity | None) -> None:
     try:
         os.waitpid(init["pid"], 0)
     except ChildProcessError:
-        _is_gone(init)
+        state.has_ended(init, PATIENCE)
 
 
 def await_supervisor(supervisor: ProcessIdentity) -> None:
     """Wait for the container's supervisor, if it is another process; kill it after PATIENCE."""
-    if supervisor["pid"] != os.getpid() and not _is_gone(supervisor):
+    if supervisor["pid"] != os.getpid() and not state.has_ended(supervisor, PATIENCE):
         os.kill(supervisor["pid"], signals.SIGKILL)
-        _is_gone(supervisor)
-
-
-def _is_gone(process: ProcessIdentity) -> bool:
-    """Wait until a process has ended, for PATIENCE at most; return True if it has."""
-    deadline = time.monotonic() + PATIENCE
-    while state.is_alive(process):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.001)
-    return True
+        state.has_ended(supervisor, PATIENCE)
 
 
 def abandon(container: Container, *, is_last: bool = True) -> None:

@@ -16,11 +16,11 @@ from __future__ import annotations
 import fcntl
 import ipaddress
 import os
-import time
 from binascii import crc32
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from minirun.common.waiting import take_lock
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping import jsonlite, places, state, state_file
 from minirun.core.keeping.record import Record
@@ -104,7 +104,7 @@ def locked(store: str) -> Iterator[None]:
     os.makedirs(folder(store), mode=0o700, exist_ok=True)
     fd = os.open(folder(store), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if not _soon(fd):
+        if not take_lock(fd, fcntl.LOCK_EX, _PATIENCE):
             warn(_WAITS)
             fcntl.flock(fd, fcntl.LOCK_EX)
         with _locked_for_all_stores():
@@ -122,23 +122,10 @@ def _locked_for_all_stores() -> Iterator[None]:
     """
     fd = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _soon(fd, _SHORT_PATIENCE)
+        take_lock(fd, fcntl.LOCK_EX, _SHORT_PATIENCE)
         yield
     finally:
         os.close(fd)
-
-
-def _soon(fd: int, seconds: float = 0) -> bool:
-    """Take a lock within so many seconds; return False if it is still another's then."""
-    end = time.monotonic() + (seconds or _PATIENCE)
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return False
-            time.sleep(0.005)
 
 
 def names(store: str) -> list[str]:

@@ -22,6 +22,7 @@ import subprocess
 import time
 
 from minirun.common import called
+from minirun.common.waiting import readable
 from minirun.core import events
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
@@ -106,9 +107,8 @@ def _read(check: subprocess.Popen[bytes], deadline: float) -> bytes:
     kept = b""
     if not check.stdout:
         return kept
-    poll, fd = select.poll(), check.stdout.fileno()
-    poll.register(fd, select.POLLIN)
-    while (left := deadline - time.monotonic()) > 0 and poll.poll(left * 1000):
+    fd = check.stdout.fileno()
+    while readable(fd, deadline):
         data = os.read(fd, 1 << 16)
         if not data:
             break

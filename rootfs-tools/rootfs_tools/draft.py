@@ -6,10 +6,10 @@ A draft whose lock is free has no maker, and may be swept away.
 import fcntl
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from minirun.common.waiting import take_lock
 from minirun.core.keeping.visible import say
 from minirun.core.rootfs.tree import remove_tree
 
@@ -104,12 +104,8 @@ def lock(fd: int, how: int, by: str) -> None:
 
     With LOCK_NB it raises BlockingIOError, and does not wait.
     """
-    deadline = time.monotonic() + _SILENT
-    while not how & fcntl.LOCK_NB:
-        with suppress(BlockingIOError):
-            return fcntl.flock(fd, how | fcntl.LOCK_NB)
-        if time.monotonic() > deadline:
-            say(f"waiting for {by}")
-            break
-        time.sleep(0.01)
-    return fcntl.flock(fd, how)
+    if not how & fcntl.LOCK_NB:
+        if take_lock(fd, how, _SILENT):
+            return
+        say(f"waiting for {by}")
+    fcntl.flock(fd, how)

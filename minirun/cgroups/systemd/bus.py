@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import socket
 import time
 
 import jeepney
 from jeepney.low_level import HeaderFields, Message, MessageType, Parser
 
+from minirun.common.waiting import readable
 from minirun.core import events
 from minirun.core.errors import MinirunError, StateError, os_error, reason
 
@@ -201,8 +201,7 @@ class Bus:
     def _receive(self, deadline: float) -> Message:
         """Return the next message; if it is the end of a job, keep the result."""
         while (message := self._parser.get_next_message()) is None:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._socket], [], [], left)[0]:
+            if not readable(self._socket.fileno(), deadline):
                 text = f"systemd: no answer over D-Bus in {_SECONDS:.0f} s"
                 raise MinirunError(text, "systemctl list-jobs tells what it waits for")
             try:

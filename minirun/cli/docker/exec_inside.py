@@ -8,7 +8,6 @@ docker's too; elsewhere the caller's streams are handed on.
 from __future__ import annotations
 
 import os
-import time
 
 from minirun.cgroups import below, cgroup_of
 from minirun.cli.docker.exec_flags import ExecFlags
@@ -58,21 +57,15 @@ def run(flags: ExecFlags, settings: Settings) -> int:
         return _exec(container, flags, managed)
     except (MinirunError, OSError) as caught:
         error = from_os(caught) if isinstance(caught, OSError) else caught
-        if isinstance(caught, (OSError, PeerDied)) and container and _has_ended(container):
+        # init is the last to go: it has ended just now, or does in a moment
+        if (
+            isinstance(caught, (OSError, PeerDied)) and container
+            and state.has_ended(container.record.init, _MOMENT)
+        ):  # fmt: skip
             error = _not_running(container)
         if not managed and not isinstance(error, signals.Interrupted):
             error.status = FAILED
         raise error from None
-
-
-def _has_ended(container: Container) -> bool:
-    """Return True if init has ended just now, or does in a moment: it is the last to go."""
-    deadline = time.monotonic() + _MOMENT
-    while state.is_alive(container.record.init):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.002)
-    return True
 
 
 def _not_running(container: Container) -> StateError:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
-import time
 
 from minirun.cgroups import cgroup_of
 from minirun.cli.flags import Flags, flag
@@ -134,28 +132,18 @@ def stop(container: Container, signal: str, seconds: float | None) -> None:
     signal = signal or (record.declared or {}).get("stop_signal") or "TERM"
     if record.pid and not _ends(container, signal_number(signal), seconds):
         _ends(container, signals.SIGKILL, endings.PATIENCE)
-    deadline = time.monotonic() + endings.PATIENCE
-    while state.is_alive(record.supervisor) and time.monotonic() < deadline:
-        time.sleep(0.005)
+    state.has_ended(record.supervisor, endings.PATIENCE)
 
 
 def _ends(container: Container, number: int, seconds: float) -> bool:
     """Send init a signal; return True if it has ended within some time. Raises OSError."""
     try:
-        pidfd = os.pidfd_open(container.record.pid)
-    except ProcessLookupError:
-        return True
-    try:
         endings.kill(container.record, number)
         if container.record.status == state.PAUSED:
             _thaw(container)
-        poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
-        return bool(poll.poll(int(seconds * 1000)))
     except (ProcessLookupError, StateError):
         return True
-    finally:
-        os.close(pidfd)
+    return state.has_ended(container.record.first_process(), seconds)
 
 
 def _thaw(container: Container) -> None:

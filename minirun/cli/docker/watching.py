@@ -8,7 +8,6 @@ and again: minirun.inspect.use. rename: minirun.running.renamed.
 from __future__ import annotations
 
 import os
-import select
 import time
 
 from minirun.cgroups import cgroup_of
@@ -125,19 +124,10 @@ def _kept_status(root: str, container_id: str, pid: int) -> int:
 
 def _until_it_ends(record: ContainerRecord) -> None:
     """Wait for the end of init, or a moment for the supervisor to write it down."""
-    try:
-        pidfd = os.pidfd_open(record.pid) if record.pid else -1
-    except ProcessLookupError:
-        pidfd = -1
-    if pidfd < 0:
+    if state.is_alive(record.init):
+        state.has_ended(record.init)
+    else:
         time.sleep(0.02)
-        return
-    try:
-        poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
-        poll.poll()
-    finally:
-        os.close(pidfd)
 
 
 def main_top(args: list[str], settings: Settings) -> int:

@@ -10,6 +10,7 @@ A process is remembered by pid, start time and boot: so one with a reused pid is
 from __future__ import annotations
 
 import os
+import select
 import time
 
 from minirun.core.errors import MinirunError, StateError
@@ -84,6 +85,25 @@ def is_alive(process: ProcessIdentity | None) -> bool:
         return False
     started = start_time(process["pid"])
     return started != 0 and started == process["start"] and boot_id() == process["boot"]
+
+
+def has_ended(process: ProcessIdentity | None, seconds: float | None = None) -> bool:
+    """Wait until that process has ended; return False if it still runs after `seconds`.
+
+    The kernel tells it by a pidfd: pidfd_open(2). Raises OSError, such as EMFILE.
+    """
+    try:
+        pidfd = os.pidfd_open(process["pid"]) if process and is_alive(process) else -1
+    except ProcessLookupError:
+        return True
+    if pidfd < 0 or not is_alive(process):  # the number is another's by now
+        return True
+    try:
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        return bool(poll.poll(None if seconds is None else seconds * 1000))
+    finally:
+        os.close(pidfd)
 
 
 def save(directory: str, record: ContainerRecord) -> None:

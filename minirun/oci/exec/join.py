@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 
 from minirun.core import events, handshake
 from minirun.core.config import Config
@@ -55,8 +54,8 @@ POINTS = frozenset(
 """The points of minirun.core.extras at which a process becomes the container's command."""
 _FULL, _ADMITTED = "FULL", "ADMITTED"
 """What is said beside PID: the cgroup has no room for a process; go on, you are in it."""
-_MOMENT = 500
-"""Milliseconds between the moment at which process 1 begins to exit, and its end."""
+_MOMENT = 0.5
+"""Seconds between the moment at which process 1 begins to exit, and its end."""
 
 
 class Joined(Record):
@@ -343,11 +342,7 @@ def _has_ended(container: Container, error: OSError) -> bool:
     if error.errno != errno.ENOMEM:
         return error.errno in (errno.ESRCH, errno.ENODEV)
     try:
-        poll = select.poll()
-        poll.register(os.pidfd_open(container.record.first_process()["pid"]))
-        return bool(poll.poll(_MOMENT))
-    except ProcessLookupError:
-        return True
+        return state.has_ended(container.record.first_process(), _MOMENT)
     except OSError:  # the container's seccomp filter
         return False
 

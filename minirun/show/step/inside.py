@@ -1,12 +1,12 @@
 """Commands in the half-built container: `minirun exec`, started by the stepper at a gate."""
 
 import os
-import select
 import subprocess
 import sys
 import time
 
 import minirun
+from minirun.common.waiting import readable
 from minirun.core.keeping.settings import Settings
 from minirun.show.step.face import Output
 
@@ -41,11 +41,9 @@ def _exec(settings: Settings, container_id: str, flags: list[str], command: str)
 
 def _read(fd: int, until: float) -> tuple[bytes, bool]:
     """Return what comes of a pipe up to a time (CLOCK_MONOTONIC), and if that was not all."""
-    data, poll = b"", select.poll()
-    poll.register(fd, select.POLLIN)
+    data = b""
     while len(data) < MOST_OUTPUT:
-        rest = until - time.monotonic()
-        if rest <= 0 or not poll.poll(rest * 1000):
+        if not readable(fd, until):
             return data, True
         chunk = os.read(fd, 65536)
         if not chunk:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 
+from minirun.common.waiting import until
 from minirun.core.keeping.visible import say
 from minirun.knowledge import language
 from minirun.show.log.event import Event
@@ -87,8 +87,6 @@ class WebFace:
     def close(self) -> None:
         """Let the pages hear how it ended, for a moment; then end the server."""
         self.board.show(over=True, stop="")
-        deadline = time.monotonic() + _PATIENCE
-        while self.board.streams and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: not self.board.streams, _PATIENCE)
         self.server.shutdown()
         self.server.server_close()

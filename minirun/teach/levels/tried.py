@@ -16,13 +16,13 @@ import signal
 import struct
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from minirun.common import processes
+from minirun.common.waiting import until
 from minirun.core.config import DEFAULT_PATH
 from minirun.core.kernel import libc
 from minirun.oci.seccomp import compiler
@@ -250,7 +250,4 @@ def no_mounts() -> None:
 
 def wait(ready: Callable[[], Answer], seconds: float = _ANSWER_SECONDS) -> Answer:
     """Call `ready` until it returns something true, or the time is over. Return the last answer."""
-    until = time.monotonic() + seconds
-    while not (answer := ready()) and time.monotonic() < until:
-        time.sleep(0.005)
-    return answer
+    return until(ready, seconds)

@@ -375,3 +375,19 @@ def test_too_few_descriptors_say_nothing_of_a_process() -> None:
             state.is_alive(alive)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_the_end_of_a_process_is_waited_for() -> None:
+    with subprocess.Popen(["sleep", "0.2"]) as child:
+        process = state.identity(child.pid)
+        assert not state.has_ended(process, 0.01)
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        assert state.has_ended(process, 60)  # a zombie: it is not collected yet
+        after = resource.getrusage(resource.RUSAGE_SELF)
+    assert after.ru_nvcsw - before.ru_nvcsw < 20  # the kernel tells it; polling would wake often
+    assert state.has_ended(process, 60) and state.has_ended(None)
+
+
+def test_another_process_with_the_number_is_not_waited_for() -> None:
+    before = {**state.identity(os.getpid()), "start": 1}
+    assert state.has_ended(before)

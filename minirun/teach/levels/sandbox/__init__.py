@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -35,6 +34,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO
 
+from minirun.common.waiting import readable
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mounts, namespaces, process
 from minirun.teach.levels import programs
@@ -138,8 +138,7 @@ def _read_all(fd: int, seconds: float) -> bytes:
     answer = b""
     end = time.monotonic() + seconds
     while True:
-        ready, _, _ = select.select([fd], [], [], max(0, end - time.monotonic()))
-        if not ready:
+        if not readable(fd, end):
             raise MinirunError(f"the check did not end within {seconds:.0f} seconds")
         chunk = os.read(fd, 65536)
         if not chunk:
