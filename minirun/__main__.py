@@ -6,7 +6,7 @@ import os
 import sys
 
 from minirun.common import interrupts
-from minirun.core.errors import SIGNALLED, reason
+from minirun.core.errors import SIGNALLED
 from minirun.core.kernel import signals
 
 TYPE_CHECKING = False
@@ -52,7 +52,7 @@ def _main() -> int:
     except BrokenPipeError:  # the reader of our output has gone, and knows it
         return code or 1
     except OSError as error:
-        sys.stderr.write(f"minirun: standard output: {reason(error)}\n")
+        sys.stderr.write(f"minirun: standard output: {error.strerror}\n")
         return code or 1
     return code
 

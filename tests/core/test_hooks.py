@@ -120,9 +120,9 @@ def test_only_the_end_of_a_long_complaint_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda path: None, "No such file or directory"),
-        (lambda path: path.write_text("#!/bin/sh\n"), "Permission denied"),
-        (lambda path: path.mkdir(), "Permission denied"),
+        (lambda path: None, "no such file or directory"),
+        (lambda path: path.write_text("#!/bin/sh\n"), "permission denied"),
+        (lambda path: path.mkdir(), "permission denied"),
     ],
 )
 def test_a_program_that_cannot_run(tmp_path: Path, make: Any, text: str) -> None:
@@ -134,7 +134,7 @@ def test_a_program_that_cannot_run(tmp_path: Path, make: Any, text: str) -> None
 
 def test_a_directory_that_is_gone(tmp_path: Path) -> None:
     row = {"path": program(tmp_path, "true")}
-    with pytest.raises(HookError, match=f": {tmp_path}/nosuch: No such file"):
+    with pytest.raises(HookError, match=f": {tmp_path}/nosuch: no such file"):
         hooks.run("test", 0, row, STATE, str(tmp_path / "nosuch"))
 
 

@@ -342,7 +342,7 @@ def test_log_that_cannot_be_written(minirun: Program) -> None:
         argv = [minirun.path, "--log", "/nosuch/log", *command]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert done.returncode == 1
-        assert done.stderr == "minirun: --log /nosuch/log: No such file or directory\n"
+        assert done.stderr == "minirun: --log /nosuch/log: no such file or directory\n"
     assert minirun("ps", "-aq").stdout == ""
 
 
