@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    Answer = TypeVar("Answer")
+    Awaited = TypeVar("Awaited")
 
 _PAUSE = 0.005
 
 
-def until(ready: Callable[[], Answer], seconds: float, pause: float = _PAUSE) -> Answer:
+def until(ready: Callable[[], Awaited], seconds: float, pause: float = _PAUSE) -> Awaited:
     """Call `ready` until it returns something true, or the time is over; return the last answer."""
     deadline = time.monotonic() + seconds
     while not (answer := ready()) and time.monotonic() < deadline:
