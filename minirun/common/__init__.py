@@ -3,6 +3,7 @@
 ports         80, 8000-8003, 53/udp
 quantities    numbers that are not whole: 1.5; 0-3,7; 1m30s
 processes     the pids of /proc
+child         work in a child that answers
 waiting       for a condition, a descriptor or a lock, with a deadline
 descriptors   a refusal if too few descriptors are free
 interrupts    a signal that ends this program is raised as an error

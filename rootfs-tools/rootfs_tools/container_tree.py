@@ -18,11 +18,13 @@ container's (:func:`become_root`), or of one with the same maps if the container
 from __future__ import annotations
 
 import _socket
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from minirun.common.child import errno_of
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, MinirunError, StateError, os_error
 from minirun.core.keeping import places, state
@@ -202,30 +204,24 @@ def _cloned(container: Container, root: int) -> int:
     init = container.record.first_process()
     theirs = _namespace(container, "mount")
     ours, childs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-    child, pidfd = namespaces.clone3(0, why="a mount namespace is entered for good: not by us")
-    if child == 0:
-        try:
-            namespaces.setns(theirs, _MOUNT, why="a mount is cloned in its own namespace")
-            flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
-            tree = mounts.open_tree(root, "", flags, shown="/", why="its root mount alone")
-            descriptors.send(childs, b"+", [tree])
-            os._exit(0)
-        except OSError as error:
-            os._exit(error.errno or 1)
-        finally:
-            os._exit(1)
-    for fd in (theirs, pidfd):
-        os.close(fd)
+
+    def clone() -> None:
+        namespaces.setns(theirs, _MOUNT, why="a mount is cloned in its own namespace")
+        flags = mounts.OPEN_TREE_CLONE | mounts.AT_EMPTY_PATH
+        tree = mounts.open_tree(root, "", flags, shown="/", why="its root mount alone")
+        descriptors.send(childs, b"+", [tree])
+
+    code = errno_of(clone, "a mount namespace is entered for good: not by us")
+    os.close(theirs)
     childs.close()
     try:
         _, found = descriptors.receive(ours)
     finally:
         ours.close()
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if not state.is_alive(init):
         raise StateError(f"container {container.id} ended just now", "try it again")
     if not found:
-        raise os_error(abs(status), f"/proc/{init['pid']}/ns/mnt")
+        raise os_error(code or errno.EIO, f"/proc/{init['pid']}/ns/mnt")
     return found[0]
 
 

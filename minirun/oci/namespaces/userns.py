@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import os
 
+from minirun.common.child import errno_of
 from minirun.core import events
 from minirun.core.container import Container, Extra
-from minirun.core.errors import MinirunError
+from minirun.core.errors import MinirunError, os_error, reason
 from minirun.core.keeping import directories, places
 from minirun.core.keeping.visible import say
 from minirun.core.kernel import mounts, namespaces
@@ -116,27 +117,22 @@ def _attach_layers(container: Container, pid: int) -> bool:
     """
     owner = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     target = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    child, pidfd = namespaces.clone3(0, why="a mount namespace is entered for good: not by us")
-    if child == 0:
-        try:
-            events.become("runtime", os.getpid())
-            trees = [_id_mapped(layer, owner) for layer in container.config.layers]
-            namespaces.setns(target, namespaces.CLONE_NEWNS, why="into init's mount namespace")
-            for tree, place in zip(trees, container.layer_paths(), strict=True):
-                fd = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-                mounts.move_mount(tree, fd, shown=place)
-            os._exit(0)
-        except OSError as error:
-            os._exit(error.errno or 1)
-        finally:
-            os._exit(1)
-    for fd in (owner, target, pidfd):
+
+    def attach() -> None:
+        events.become("runtime", os.getpid())
+        trees = [_id_mapped(layer, owner) for layer in container.config.layers]
+        namespaces.setns(target, namespaces.CLONE_NEWNS, why="into init's mount namespace")
+        for tree, place in zip(trees, container.layer_paths(), strict=True):
+            fd = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            mounts.move_mount(tree, fd, shown=place)
+
+    code = errno_of(attach, "a mount namespace is entered for good: not by us")
+    for fd in (owner, target):
         os.close(fd)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status and status not in _NO_ID_MAPS:
-        text = f"the image's layers cannot be id-mapped: {os.strerror(abs(status)).lower()}"
+    if code and code not in _NO_ID_MAPS:
+        text = f"the image's layers cannot be id-mapped: {reason(os_error(code))}"
         raise MinirunError(text)
-    return not status
+    return not code
 
 
 def _id_mapped(layer: str, owner: int) -> int:

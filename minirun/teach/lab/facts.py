@@ -18,6 +18,7 @@ from minirun import cgroups
 from minirun.cgroups import stats
 from minirun.cgroups.base import Cgroup
 from minirun.cgroups.rules import DeviceRule
+from minirun.common.child import answer_of
 from minirun.common.processes import pids
 from minirun.core.errors import StateError
 from minirun.core.keeping import state
@@ -215,22 +216,16 @@ def mounts(pid: int | str = "self") -> list[mountinfo.Mount]:
 def root_of_namespace(pid: int) -> tuple[int, int]:
     """Return device and inode of the root of a process's mount namespace, whatever its chroot.
 
-    setns(2): the process that enters a mount namespace gets its root. Raises OSError.
+    setns(2): the process that enters a mount namespace gets its root. (0, 0) if it is gone.
     """
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            namespaces.enter(f"/proc/{pid}/ns/mnt", namespaces.CLONE_NEWNS)
-            root = os.stat("/")
-            os.write(writer, f"{root.st_dev} {root.st_ino}".encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with open(reader) as said:
-        words = said.read().split()
-    os.waitpid(child, 0)
-    return (int(words[0]), int(words[1])) if words else (0, 0)
+
+    def inside() -> list[int]:
+        namespaces.enter(f"/proc/{pid}/ns/mnt", namespaces.CLONE_NEWNS)
+        root = os.stat("/")
+        return [root.st_dev, root.st_ino]
+
+    device, inode = answer_of(inside) or (0, 0)
+    return device, inode
 
 
 def same(found: os.stat_result | None, other: os.stat_result | os.PathLike[str]) -> bool:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from minirun.common.child import answer_of
 from minirun.core.kernel import mountinfo, namespaces
 from minirun.core.kernel.mountinfo import Mount
 from minirun.teach.levels.material import HOME, PROC
@@ -76,18 +77,12 @@ def init_of(pid: int) -> int:
 def in_namespace(pid: int, look: Callable[[], Any], kind: str = "mnt") -> Any:
     """Return what `look` returns in a namespace of a process. It is called in a child."""
     flags = {"mnt": namespaces.CLONE_NEWNS, "net": namespaces.CLONE_NEWNET}
-    read_fd, write_fd = os.pipe()
-    child = os.fork()
-    if child == 0:
-        with suppress(BaseException):
-            namespaces.enter(f"{PROC}/{pid}/ns/{kind}", flags[kind])
-            os.write(write_fd, json.dumps(look()).encode())
-        os._exit(0)
-    os.close(write_fd)
-    with open(read_fd) as answer:
-        text = answer.read()
-    os.waitpid(child, 0)
-    return json.loads(text or "null")
+
+    def inside() -> Any:
+        namespaces.enter(f"{PROC}/{pid}/ns/{kind}", flags[kind])
+        return look()
+
+    return answer_of(inside)
 
 
 def addresses() -> list[str]:

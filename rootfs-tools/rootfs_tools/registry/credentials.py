@@ -15,10 +15,10 @@ import json
 import os
 import re
 import subprocess
-import tempfile
 from typing import Any, NamedTuple
 
 from minirun.core.errors import ImageError, reason
+from minirun.core.keeping import state
 
 _LIMIT = 1 << 20
 _HELPER = re.compile("[A-Za-z0-9_.-]+")
@@ -216,11 +216,4 @@ def _write(path: str, document: dict[str, Any]) -> None:
     """Replace a file by one rename; only its owner may read it. A link is followed, as podman."""
     path = os.path.realpath(path)
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    fd, name = tempfile.mkstemp(dir=os.path.dirname(path))  # 0600
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            json.dump(document, file, indent="\t")
-        os.rename(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    state.replace(path, json.dumps(document, indent="\t"), f"{path}.{os.getpid()}")
