@@ -9,6 +9,7 @@
 # make reference   write its pages anew          make man   minirun.1 and one for each command: build/man
 # make path    trace a start, without and with GPUs: tutorials/reference/one-start.md, every function of it
 # make notebooks  write them, and what the lessons ship, from tutorials/NN-topic.LANGUAGE.md
+# make levels  the programs of the ladder, from tutorials/levels/ladder.txt
 # make quotes  what the pages quote of the tree, written anew; what is to be read again is said
 # make site    the lessons, notebooks with outputs, reference, recordings: build/site; LESSONS="…"
 # make slides  of the lessons, for the arrow keys: build/slides; LESSONS="…" for some
@@ -24,7 +25,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: help setup packages tested launcher images demo lab test check bench matrix test-v2 journeys recordings \
-	notebooks quotes site slides assignment pictures reference path man conformance bats clean
+	notebooks levels quotes site slides assignment pictures reference path man conformance bats clean
 
 # the interpreter, and what makes images; what minirun can do without, for names of processes and
 # for networks
@@ -173,6 +174,9 @@ recordings: tested
 	$(PUBLISH).recordings
 
 # Every command of every lesson is run, and its output kept: LESSONS="07-devices" for one.
+levels: .venv/.ready
+	$(PUBLISH).levels
+
 notebooks: tested
 	@$(PYTHON) rootfs-tools/build busybox ubuntu
 	$(PUBLISH).notebooks $(LESSONS)

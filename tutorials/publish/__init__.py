@@ -7,6 +7,7 @@ words after it choose lessons, or recordings. Tests import these modules as they
   notebooks      make notebooks   notebooks/, and what the lessons ship; opening.LANGUAGE.md is
                                   what each notebook says of its use
   assignment     make assignment  the labs for nbgrader
+  levels         make levels      the programs of the ladder, from one text
   quotes         make quotes      what the pages quote of the tree, written anew
   slides         make slides      a page of slides for each lesson
   site           make site        the pages; pages/ has what Sphinx reads, and the frames
