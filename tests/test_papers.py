@@ -76,3 +76,13 @@ def test_each_folder_has_a_line_for_each_of_its_files() -> None:
     }
     assert len(folders) > 50
     assert missing == set()
+
+
+def test_how_long_the_core_is() -> None:
+    """README.md says it in words and files, as they are counted: rounded to thousands."""
+    files = [*(PACKAGE / "core").rglob("*.py")]
+    words = sum(len(path.read_text().split()) for path in files)
+    said = re.search(r"has ([\d,]+) words in (\d+) files", (CLONE / "README.md").read_text())
+    assert said
+    assert abs(int(said[1].replace(",", "")) - words) <= 1000, words
+    assert int(said[2]) == len(files)

@@ -1,4 +1,4 @@
-"""The core: how a container starts. It is a book: some 6000 lines, read in a day, in this order.
+"""The core: how a container starts. It is a book, read in a day, in this order.
 
     lifecycle             the table of contents: create, which is stages 1 to 7
 
