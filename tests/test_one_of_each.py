@@ -75,6 +75,29 @@ def test_what_is_imported_in_one_place() -> None:
     assert found == {"minirun/core/kernel/signals.py"}
 
 
+WAITS = {
+    "minirun/common/waiting.py": "the one that is meant",
+    "minirun/cgroups/stopping.py": "it kills between two looks",
+    "minirun/cgroups/tree.py": "its pause grows, since most cgroups are gone at once",
+    "minirun/running/restarts.py": "no deadline: the delay before the next start",
+    "minirun/teach/lab/checks.py": "the last answer counts, whatever it is",
+    "minirun/teach/oracle/witness.py": "it reads what strace writes meanwhile",
+}
+
+
+def test_waits_with_a_deadline_have_one_loop() -> None:
+    """minirun.common.waiting.until; of a process's end minirun.core.keeping.state.has_ended."""
+    found = {
+        path
+        for path, module in TREE.items()
+        for node in ast.walk(module)
+        if isinstance(node, ast.While) and not path.startswith("minirun/gpu/")
+        and {"time.sleep", "time.monotonic"} <= {ast.unparse(each) for each in ast.walk(node)
+                                                 if isinstance(each, ast.Attribute)}
+    }  # fmt: skip
+    assert found == WAITS.keys()
+
+
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 

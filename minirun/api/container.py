@@ -17,6 +17,7 @@ from minirun.api.devices import DeviceDiff
 from minirun.api.namespaces import Namespaces
 from minirun.api.table import Table, Tabular
 from minirun.api.timeline import Timeline, of_container
+from minirun.common.waiting import until
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.keeping import state
 from minirun.core.keeping.container_record import ContainerRecord
@@ -154,11 +155,9 @@ class ContainerHandle(Tabular):
         """
         if self.status == REMOVED and not self._kept:
             raise state.no_such_container(self.id)
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while self.status not in (state.STOPPED, REMOVED):
-            if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(f"container {self.id} still runs after {timeout} s")
-            time.sleep(TICK)
+        seconds = float("inf") if timeout is None else timeout
+        if not until(lambda: self.status in (state.STOPPED, REMOVED), seconds, TICK):
+            raise TimeoutError(f"container {self.id} still runs after {timeout} s")
         while self.exit_status is None and self._kept and state.is_alive(self._kept.supervisor):
             time.sleep(TICK)  # its supervisor is about to write it down
         return self.exit_status

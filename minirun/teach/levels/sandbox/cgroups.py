@@ -10,14 +10,16 @@ A tree in which the sandbox had none could be mounted there, and changed, as a w
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
-import time
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from minirun.cgroups import hierarchies
+from minirun.common.waiting import until
 from minirun.core.kernel import mounts
 from minirun.teach.levels.sandbox import sysctls
 
@@ -148,15 +150,14 @@ def _remove_if_left(cgroup: Path) -> None:
 
 def _remove(cgroup: Path) -> None:
     """Remove a cgroup with all below it, whose processes have been killed."""
-    end = time.monotonic() + _ENDING_SECONDS
     for folder, _, _ in os.walk(cgroup, topdown=False):
-        while True:
-            try:
-                os.rmdir(folder)
-                break
-            except FileNotFoundError:
-                break
-            except OSError:  # EBUSY: a killed process has not gone yet
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.01)
+        if not until(partial(_removed, folder), _ENDING_SECONDS):
+            os.rmdir(folder)  # and raise what is in the way
+
+
+def _removed(folder: str) -> bool:
+    try:
+        os.rmdir(folder)
+    except OSError as error:  # EBUSY: a killed process has not gone yet
+        return error.errno == errno.ENOENT
+    return True
