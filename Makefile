@@ -2,7 +2,10 @@
 # make setup   what minirun needs, on Debian or Ubuntu, as root: packages, .venv, the launcher
 # make demo    the first run: two GPUs (SIMULATED where there is no driver) put into a container
 # make lab     the lessons in JupyterLab, on this machine alone
-# make test    what the tests need, masked; then the tests, against the real kernel
+# make quick   the tests of the core and of what differs from main, or SINCE=HEAD: 3 minutes at most
+# make test    what the tests need, masked; then all tests, against the real kernel: about half an hour
+# make night   the tests with all seeds, examples and broken configurations: some hours
+# make engines   runc's answers below engines, which the tests keep, anew; the table of both
 # make check   linters and types, then these              make clean   remove what lies in here
 # make bench   the start measured against runc and crun
 # make recordings   record anew what `minirun replay` ships
@@ -24,8 +27,9 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help setup packages tested launcher images demo lab test check bench matrix test-v2 journeys recordings \
-	notebooks levels quotes site slides assignment pictures reference path man conformance bats clean
+.PHONY: help setup packages tested launcher images demo lab quick test night engines check bench matrix \
+	test-v2 journeys recordings notebooks levels quotes site slides assignment pictures reference path man \
+	conformance bats clean
 
 # the interpreter, and what makes images; what minirun can do without, for names of processes and
 # for networks
@@ -117,10 +121,23 @@ images: tested
 	@$(PYTHON) rootfs-tools/build $(IMAGES)
 
 # Three workers for two processors, since tests often wait; each begins with a third of the list, so
-# that an engine or a browser is started once, and takes over from another when it is through.
+# that an engine or a browser is started once, and takes over from another when it is through. What
+# pytest makes of a file of tests is kept for the other workers, also where Python is told not to.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: images
 	$(PYTHON) -m pytest -n 3 --dist worksteal $(PYTEST)
 	$(if $(CI),@$(MAKE) --no-print-directory conformance)
+
+# What is changed since SINCE, with its neighbours in tests/: tests/quick.py.
+SINCE := main
+quick: tested
+	$(PYTHON) tests/quick.py --since $(SINCE) -- $(PYTEST)
+
+night: export MINIRUN_FUZZ ?= 2200
+night: test
+
+engines: images
+	$(PYTHON) -m pytest -n 3 --dist worksteal --runc=keep tests/engines/clients $(PYTEST)
 
 check: tested
 	$(PYTHON) -m ruff check .
