@@ -49,6 +49,36 @@ STAGE_5 = ("minirun.core.stages.s5_inject", "minirun.gpu.inject")
 """The one arrow from a stage into a ring: the figure's point is that stage 5 is done in-line."""
 
 
+GPU_FLOORS = (
+    {
+        "inventory",
+        "edits",
+        "steps",
+        "target",
+        "owner",
+        "driverroot",
+        "trusted",
+        "ldconfig",
+        "apply",
+    },
+    {"asked"},
+    {"nvidia/shared"},
+    {"simulated"},
+    {"cdi"},
+    {"vendors"},
+    {"drivers"},
+    {"share"},
+    {"nvidia/hook"},
+    {"nvidia/cli"},
+    {"nvidia/cli/program"},
+    {"nvidia/ctk"},
+    {"nvidia/runtime"},
+    {"inject"},
+    {"asked/ways"},
+)
+"""The folders of gpu/, and its own files, from the ground up."""
+
+
 class Arrow(NamedTuple):
     """One import: by which module, of which, in which function ("" for none)."""
 
@@ -130,6 +160,27 @@ def is_allowed(arrow: Arrow) -> bool:
 
 def written(found: set[Arrow] | list[Arrow]) -> set[str]:
     return {f"{arrow.source} -> {arrow.target}" for arrow in found}
+
+
+def gpu_place(name: str) -> str:
+    """Return the folder of a module of gpu/; its own name if it lies in gpu/ itself."""
+    path = MODULES[name].relative_to(TOP / "gpu")
+    return path.stem if path.parent == Path() else path.parent.as_posix()
+
+
+def test_gpus_flow_one_way() -> None:
+    """No module of gpu/ imports one of a floor above it, not even for its types."""
+    numbers = {place: number for number, places in enumerate(GPU_FLOORS) for place in places}
+    fronts = {"minirun.gpu.nvidia"}  # it holds folders alone
+    inside = {name for name in MODULES if name.startswith("minirun.gpu.")} - fronts
+    assert {gpu_place(name) for name in inside} == numbers.keys()
+    floors = {name: numbers[gpu_place(name)] for name in inside}
+    up = {
+        arrow for arrow in every_arrow()
+        if arrow.source in floors and arrow.target in floors
+        and floors[arrow.source] < floors[arrow.target]
+    }  # fmt: skip
+    assert written(up) == set()
 
 
 def test_every_room_has_a_ring() -> None:

@@ -12,8 +12,7 @@ from minirun.cgroups import systemd as systemd_cgroups
 from minirun.core.errors import MinirunError
 from minirun.core.keeping.numbers import whole
 from minirun.doctor.attempts import Lacking, Workplace, existing
-from minirun.gpu import driverroot
-from minirun.gpu.asked import drivers
+from minirun.gpu import driverroot, drivers
 from minirun.gpu.asked.request import DEFAULT_CAPABILITIES, NvidiaRequest
 from minirun.gpu.cdi import registry, stale
 from minirun.gpu.inventory import Notice

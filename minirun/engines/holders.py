@@ -23,11 +23,11 @@ from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
-from minirun.gpu import driverroot, share, vendors
-from minirun.gpu.asked import drivers
+from minirun.gpu import driverroot, drivers, share
 from minirun.gpu.edits import GivenGpu
 from minirun.gpu.nvidia.cli import planner
 from minirun.gpu.share import Holder, overlap
+from minirun.gpu.vendors import discovery
 from minirun.running import lookup
 
 TYPE_CHECKING = False
@@ -97,9 +97,9 @@ def hosts(store: str) -> list[HostGpus]:
         found.append(HostGpus(driver, partial(planner.gpus_of_nodes, own)))
     except (MinirunError, OSError):
         pass  # `gpu list` says why
-    for vendor in vendors.present_vendors():
-        cards = vendors.find_cards(vendor)
-        found.append(HostGpus(vendor, partial(vendors.gpus_of_nodes, cards)))
+    for vendor in discovery.present_vendors():
+        cards = discovery.find_cards(vendor)
+        found.append(HostGpus(vendor, partial(discovery.gpus_of_nodes, cards)))
     return found
 
 

@@ -29,8 +29,8 @@ from minirun.core.lazy import lazy
 from minirun.core.rootfs.inroot import MOST_LINKS, Root
 from minirun.core.rootfs.operations import Symlink, WriteFile
 from minirun.core.rootfs.own_root import OwnRoot
+from minirun.gpu import ldconfig
 from minirun.gpu.driverroot import link_target
-from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.steps import Place
 from minirun.gpu.target import Target
 

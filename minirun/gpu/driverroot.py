@@ -15,7 +15,7 @@ from minirun.core.rootfs.inroot import Root
 PROC = "/proc/driver/nvidia"
 """Where NVIDIA's kernel module speaks."""
 DXG, WSL_LIBRARIES = "/dev/dxg", "/usr/lib/wsl/lib"
-"""The one node of WSL2, and where Windows mounts the libraries to it: minirun.gpu.nvidia.wsl."""
+"""The one node of WSL2, and where Windows mounts the libraries to it: nvidia.shared.wsl."""
 _LIMIT = 64 << 20
 
 
@@ -145,6 +145,13 @@ def dev_root(root: str) -> str:
 def is_loaded(root: str = "") -> bool:
     """Tell whether NVIDIA's driver is there: its kernel module, or that of Windows."""
     return exists(proc_root(root), f"{PROC}/version") or (not root and is_wsl())
+
+
+def hint_without_driver(root: str = "") -> str:
+    """Return how to go on without NVIDIA's driver; "" if it is loaded."""
+    if is_loaded(root):
+        return ""
+    return "no NVIDIA driver is loaded; MINIRUN_SIM=count=4 in the environment simulates one"
 
 
 def is_wsl() -> bool:

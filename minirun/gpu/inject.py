@@ -16,11 +16,11 @@ from minirun.core.keeping import places, visible
 from minirun.core.lazy import lazy
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.own_root import OwnRoot
-from minirun.gpu import apply, share, simulated
+from minirun.gpu import apply, ldconfig, share, simulated
 from minirun.gpu.asked.request import UnmetRequirement
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia import hook
-from minirun.gpu.nvidia.cli import ldconfig, musl, planner
+from minirun.gpu.nvidia.cli import musl, planner
 from minirun.gpu.target import Target
 
 with lazy:

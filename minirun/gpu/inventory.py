@@ -2,7 +2,7 @@
 
 The real stack asks twice: NVML (in a process of its own, without privileges) for the GPUs, and the
 file system for everything else: ld.so.cache for libraries, PATH for binaries, fixed places for
-nodes, sockets and firmware. So does minirun (minirun.gpu.nvidia.cli.real). The simulated driver
+nodes, sockets and firmware. So does minirun (minirun.gpu.nvidia.shared.real). The simulated driver
 makes the same record; no code asks again which of the two it is, except to print SIMULATED.
 """
 

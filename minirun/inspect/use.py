@@ -25,7 +25,7 @@ from minirun.running import renamed
 from minirun.show.template.values import Fields
 
 with lazy:
-    from minirun.gpu.nvidia.cli import nvml
+    from minirun.gpu.nvidia.shared import nvml
 
 _HUGE = 1 << 60
 """A limit of memory above that is none: version 1 has the highest number for it."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.core.keeping.container_record import MountRecord
-    from minirun.gpu.cdi.request import CdiEdits
+    from minirun.gpu.asked.ways.records import CdiEdits
     from minirun.net.request import NetworkRequest
     from minirun.running.volumes import Volume
 

@@ -22,19 +22,19 @@ from minirun.core.keeping.visible import clean, warn
 from minirun.core.lazy import lazy
 from minirun.engines import other_hook
 from minirun.engines.origin import origin
-from minirun.gpu.asked import variables
+from minirun.gpu.vendors import signs
 from minirun.oci import validate
 from minirun.oci.exec import sealed
 from minirun.running import ends, handover, notify, signals
 from minirun.running.reserve import first_record, reserve
 
 with lazy:
-    from minirun.gpu.asked import vendor_request  # 15 ms, for GPUs that are not NVIDIA's
+    from minirun.gpu.asked.ways import vendor  # 15 ms, for GPUs that are not NVIDIA's
     from minirun.running import output  # `create` has none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.gpu.cdi.request import CdiEdits
+    from minirun.gpu.asked.ways.records import CdiEdits
 
 _SHOWN = 5
 """So many annotations that are ignored are named."""
@@ -70,9 +70,9 @@ class BundleOptions(Record):
         config = validate.load(os.path.abspath(self.directory or "."), self.choices)
         if other_hook.is_there(config):
             config.choices = config.choices._replace(gpu_hook=True)
-        if config.choices.gpu_driver not in variables.OTHER_VENDORS:
+        if config.choices.gpu_driver not in signs.OTHER_VENDORS:
             return config, None
-        gpus = vendor_request.of_bundle(config)
+        gpus = vendor.of_bundle(config)
         if gpus:
             gpus.put_into(config.raw, ())
             config = Config(config.raw, config.bundle, config.choices)
@@ -163,11 +163,11 @@ def _warn_of_ignored(config: Config) -> None:
         if lacking:
             text = f"can't raise ambient capability {name}: it is not {' and not '.join(lacking)}"
             _warn(text, "the container runs without it")
-    if vendor := variables.refused(config):
-        text = f"ignored variable: {variables.OTHER_VENDORS[vendor]}"
+    if vendor := signs.refused(config):
+        text = f"ignored variable: {signs.OTHER_VENDORS[vendor]}"
         _warn(text, f"--gpu-driver={vendor} before the command obeys it")
-    asking = variables.asking(config)
-    if asking and not variables.vendor(config):
+    asking = signs.asking(config)
+    if asking and not signs.vendor(config):
         text = f"{asking} asks for gpus, and their driver is not loaded"
         _warn(text, "the container gets none")
     own = (name for name in config.annotations if name.startswith(ANNOTATION))

@@ -23,8 +23,8 @@ from minirun.cli import COMMANDS, GlobalFlags, entry_of
 from minirun.cli.docker.run_flags import RunFlags
 from minirun.cli.docker.run_options import READERS
 from minirun.cli.help import COMMANDS as COMMAND_TEXTS
-from minirun.gpu.asked import drivers
-from minirun.gpu.asked.variables import OTHER_VENDORS
+from minirun.gpu import drivers
+from minirun.gpu.vendors.signs import OTHER_VENDORS
 
 SOURCE = Path(package.__file__).parent
 SPEC = "spec: 1.3.0"
@@ -285,7 +285,8 @@ def test_gpus_import_nothing_of_another_vendor(
         pytest.skip("this host has GPUs of another vendor")
     found = imports(minirun, tmp_path, "run", "--rm", *flags.split(), "busybox", "true")
     assert "minirun.gpu.inject" in found
-    assert not {n for n in found if n.startswith(("minirun.gpu.vendor", "minirun.gpu.cdi"))}
+    others = {n for n in found if n.startswith(("minirun.gpu.vendors.", "minirun.gpu.cdi"))}
+    assert others == {"minirun.gpu.vendors.signs"}, "the table of what asks for them"
 
 
 def test_the_spy_would_tell(minirun: Program, tmp_path: Path) -> None:
@@ -320,7 +321,7 @@ FILES = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rgl
 
 
 OWN_CALLS = {
-    "cgroups/bpf.py", "gpu/nvidia/wsl.py", "gpu/owner.py",
+    "cgroups/bpf.py", "gpu/nvidia/shared/wsl.py", "gpu/owner.py",
     "rootfs_tools/durable.py", "net/__init__.py", "oci/exec/sibling.py", "oci/features.py",
     "oci/seccomp/compiler.py", "oci/seccomp/notify.py", "oci/tuning/limits.py",
     "oci/tuning/sched.py",

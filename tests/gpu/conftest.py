@@ -10,7 +10,7 @@ import pytest
 from conftest import skip
 from gpu import pretend
 from gpu.sandbox import Sandbox, busybox_root, debian_root
-from minirun.gpu.asked.drivers import inventory
+from minirun.gpu.drivers import inventory
 from minirun.gpu.inventory import Inventory
 from required import installed
 

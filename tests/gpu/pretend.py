@@ -20,8 +20,8 @@ from gpu.recorded import golden
 from gpu.sandbox import tree
 from minirun.core.kernel import mountinfo, mounts, namespaces, process
 from minirun.fast import launcher
-from minirun.gpu.asked.drivers import inventory
-from minirun.gpu.nvidia.cli import catalog
+from minirun.gpu.drivers import inventory
+from minirun.gpu.nvidia.shared import catalog
 
 ROOT = "/mnt/rootfs"
 """Where the container's root filesystem is, seen from the pretend host."""

@@ -23,7 +23,7 @@ from minirun.core.kernel import mountinfo, mounts, namespaces
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.own_root import OwnRoot
 from minirun.gpu import inject
-from minirun.gpu.asked.drivers import inventory
+from minirun.gpu.drivers import inventory
 from minirun.gpu.nvidia.cli import cli_args
 
 BUSYBOX = "/bin/busybox"

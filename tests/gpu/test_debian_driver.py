@@ -17,7 +17,7 @@ from gpu.pretend import Host, cli
 from gpu.sandbox import debian_root
 from gpu.test_driver_root import MOVED, run
 from minirun.core.kernel import mounts
-from minirun.gpu.nvidia.cli import catalog
+from minirun.gpu.nvidia.shared import catalog
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from gpu.pretend import Host, cli
 from gpu.sandbox import debian_root
 from gpu.test_driver_root import run
 from minirun.core.kernel import mounts
-from minirun.gpu.nvidia.cli import catalog
+from minirun.gpu.nvidia.shared import catalog
 
 pytestmark = pytest.mark.slow
 

@@ -24,9 +24,8 @@ from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.operations import WriteFile
 from minirun.core.rootfs.own_root import OwnRoot
-from minirun.gpu import apply
+from minirun.gpu import apply, ldconfig
 from minirun.gpu.edits import Edits
-from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.simulated import elf
 from minirun.gpu.steps import BindMount, CompatLibrary, DeviceNode, Link, Step, Tmpfs
 from minirun.gpu.target import Target

@@ -17,7 +17,7 @@ from conftest import Program
 from gpu import images
 from gpu.sandbox import Sandbox, debian_root, fingerprint, host_path
 from minirun.core.kernel import mountinfo
-from minirun.gpu.asked.drivers import inventory
+from minirun.gpu.drivers import inventory
 from minirun.gpu.simulated import elf
 from required import installed
 

@@ -17,9 +17,9 @@ from gpu import images
 from gpu.sandbox import Sandbox, fingerprint
 from minirun.core.kernel import mountinfo
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu import apply
-from minirun.gpu.asked.drivers import inventory
-from minirun.gpu.nvidia.cli import cli_args, ldconfig
+from minirun.gpu import apply, ldconfig
+from minirun.gpu.drivers import inventory
+from minirun.gpu.nvidia.cli import cli_args
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.target import Target
 

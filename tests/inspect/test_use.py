@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Program
 from minirun.core.keeping import state
-from minirun.gpu.nvidia.cli import nvml
+from minirun.gpu.nvidia.shared import nvml
 from minirun.inspect import use
 
 NAMES = ("none", "one", "both")

@@ -12,10 +12,10 @@ from gpu.vendors.tree import DRM, amd_host, intel_host
 from layers import STORE, layer_of
 from minirun.core.errors import GPUError
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu import driverroot, trusted, vendors
-from minirun.gpu.nvidia import find
-from minirun.gpu.nvidia.cli import real
+from minirun.gpu import driverroot, trusted
+from minirun.gpu.nvidia.shared import find, real
 from minirun.gpu.steps import DeviceNode, Place
+from minirun.gpu.vendors import discovery
 
 ADDRESS = "0000:00:02.0"
 BY_PATH = f"dev/dri/by-path/pci-{ADDRESS}-card"
@@ -118,7 +118,7 @@ def test_the_layer_of_an_image_in_one_line(minirun: Program) -> None:
 @pytest.mark.parametrize("target", ["outside", "/", "../../../../outside", "../card1"])
 def test_a_name_by_path_is_a_link_to_one_of_the_nodes(host: Path, target: str) -> None:
     exchange(host / BY_PATH, target if target[0] in "./" else host.parent / target)
-    found = vendors.find_cards("intel", str(host))
+    found = discovery.find_cards("intel", str(host))
     assert [link.path for link in found.cards[0].links] == [f"/{BY_PATH[:-4]}render"]
 
 
@@ -169,13 +169,13 @@ def test_what_sysfs_does_not_know_is_no_device(tmp_path: Path) -> None:
     for text in ("", "1:x", "kmsg", "-1:3"):
         kfd.write_text(text)
         with pytest.raises(GPUError, match="/dev/kfd: no such device"):
-            vendors.find_cards("amd", str(host.root))
+            discovery.find_cards("amd", str(host.root))
 
 
 def test_links_stay_below_the_root(host: Path) -> None:
     """An absolute link means the driver's own root, as with chroot(2)."""
     exchange(host / "sys/bus/pci/drivers/xe/0000:03:00.0/device", host.parent / "outside/secret")
-    assert vendors.find_cards("intel", str(host)).cards[1].model == "Intel GPU "
+    assert discovery.find_cards("intel", str(host)).cards[1].model == "Intel GPU "
     (host / "usr").mkdir()
     (host / "usr/inside").write_text("inside\n")
     (host / "absolute").symlink_to("/usr/inside")

@@ -51,7 +51,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("devices", "memory", "pids", "cpu")
 DRIVER = Path(os.environ.get("NVIDIA_DRIVER_ROOT", "/"))  # the directory of the driver's files
 LIBRARIES = ("libnvidia-ml.so.1", "libcuda.so.1", "libnvidia-ptxjitcompiler.so.1")
-PROGRAMS = ("nvidia-smi", "nvidia-debugdump")  # all files: minirun: gpu/nvidia/cli/catalog.py
+PROGRAMS = ("nvidia-smi", "nvidia-debugdump")  # all files: minirun: gpu/nvidia/shared/catalog.py
 
 
 class Failed(Exception):
@@ -211,7 +211,7 @@ def hook(_):
     for folder in gpus:
         shutil.copytree(folder, root / "proc" / folder.relative_to(DRIVER / "proc"))
     shutil.copy(DRIVER / "proc/driver/nvidia/version", root / "proc/driver/nvidia")
-    # too simple: ldconfig reads files of the image as root. minirun: gpu/nvidia/cli/ldconfig.py
+    # too simple: ldconfig reads files of the image as root. minirun: gpu/ldconfig.py
     subprocess.run(["/sbin/ldconfig", "-r", root], check=True)
 
 

@@ -18,7 +18,7 @@ from minirun.core.errors import MinirunError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.engines import roots
-from minirun.gpu.asked import drivers
+from minirun.gpu import drivers
 from minirun.image import store
 from minirun.inspect.sizes import human_binary
 from minirun.net import network

@@ -32,7 +32,7 @@ with lazy:
     from minirun.cli.docker import attach, properties, view
     from minirun.cli.runc import control, run_bundle
     from minirun.engines import rootless_config
-    from minirun.gpu.nvidia.hook import installed
+    from minirun.gpu.asked.ways import installed_hook
     from minirun.oci.terminal import keys as detach
     from minirun.running import background, lookup, restarts, volumes
     from minirun.show.text import dry_run  # few runs are dry
@@ -235,7 +235,7 @@ def _note_holders(options: run_config.RunOptions) -> Callable[[Container], None]
     """
     if options.cdi:
         return options.cdi.record
-    return installed.record if options.gpu_hook else None
+    return installed_hook.record if options.gpu_hook else None
 
 
 def _bundle_follows(flags: RunFlags) -> bool:

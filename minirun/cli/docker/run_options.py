@@ -15,7 +15,7 @@ from minirun.core.errors import ImageError, UsageError
 from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
-from minirun.gpu.asked.variables import GPU_DRIVERS
+from minirun.gpu.vendors.signs import GPU_DRIVERS
 from minirun.image import split, store, workshop
 from minirun.oci.run_config import PIDS_LIMIT, RunOptions
 
@@ -25,8 +25,8 @@ with lazy:
     from minirun.cli.runc import control
     from minirun.gpu.asked import (
         request,
-        run_request,  # 5 ms, for GPUs
         select,
+        ways,  # 5 ms, for GPUs
     )
     from minirun.gpu.share import mps  # 8 ms, for MPS
 
@@ -181,7 +181,7 @@ def _with_gpus(
     if asked.is_empty:
         return run
     run = run._replace(declared=run.declared | asked.of_image)
-    gpus = run_request.resolve(asked, settings, container_id)
+    gpus = ways.resolve(asked, settings, container_id)
     uid, gid, groups = run.user
     return run._replace(
         user=(uid, gid, groups), gpu_env=gpus.env,

@@ -25,7 +25,7 @@ with lazy:
     from minirun.cli.docker import attach
     from minirun.cli.runc import control
     from minirun.gpu import share
-    from minirun.gpu.nvidia.hook import installed
+    from minirun.gpu.asked.ways import installed_hook
     from minirun.inspect import given
     from minirun.oci.terminal import keys as detach
 
@@ -135,7 +135,7 @@ def _claim_gpus(container: Container) -> None:
     """Write down which GPUs it has, where no stage 5 does. Raises GPUError, OSError."""
     edits = given.edits_of(container.record)
     if container.config.choices.gpu_hook:
-        installed.record(container)
+        installed_hook.record(container)
     elif "cdi" in given.saved_edits(container.record):
         gpus = tuple(gpu._replace(vendor=edits.driver) for gpu in edits.gpus)
         share.record_holders(container, gpus, edits.simulated)

@@ -13,13 +13,14 @@ from minirun.cli.output import show, write
 from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.engines import holders
-from minirun.gpu import driverroot, vendors
-from minirun.gpu.asked import drivers, select
+from minirun.gpu import driverroot, drivers
+from minirun.gpu.asked import select
 from minirun.gpu.asked.select import parse_gpus
-from minirun.gpu.asked.variables import OTHER_VENDORS
 from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.share import mps, timeslice
 from minirun.gpu.share import usage as usage_of
+from minirun.gpu.vendors import discovery
+from minirun.gpu.vendors.signs import OTHER_VENDORS
 from minirun.show.text import table
 
 _GPU, _INSPECT = "minirun.cli.look.gpu", "minirun.cli.look.inspect"
@@ -83,8 +84,8 @@ def main_list(args: list[str], settings: Settings) -> int:
     root, driver = flags.driver_root, flags.gpu_driver
     others = [driver] if driver in OTHER_VENDORS else []
     if not driver:
-        others = vendors.present_vendors(root)
-    page = "".join(vendor_table(vendors.find_cards(vendor, root)) for vendor in others)
+        others = discovery.present_vendors(root)
+    page = "".join(vendor_table(discovery.find_cards(vendor, root)) for vendor in others)
     if not others or (not driver and driverroot.is_loaded(root)):
         found = drivers.inventory(driver or "auto", settings.store, root)
         page = gpu_table(found) + page
@@ -122,7 +123,7 @@ def gpu_table(found: Inventory) -> str:
     return table.title(f"{version}{cuda}{mark}") + table.text(cells)
 
 
-def vendor_table(found: vendors.Cards) -> str:
+def vendor_table(found: discovery.Cards) -> str:
     """Return what `minirun gpu list` prints: the driver, then each card with its nodes."""
     rows = [("GPU", "BUS", "UUID", "MODEL", "NODES")]
     for card in found.cards:

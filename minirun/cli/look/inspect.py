@@ -24,12 +24,13 @@ from minirun.core.keeping.visible import say
 from minirun.core.lazy import lazy
 from minirun.core.rootfs.inroot import Root
 from minirun.engines import roots
-from minirun.gpu.asked import drivers
+from minirun.gpu import drivers
 from minirun.gpu.asked.request import GpuOptions
 from minirun.gpu.asked.select import GpuSelector, parse_gpus
-from minirun.gpu.cdi import request
+from minirun.gpu.asked.ways import cdi_edits
+from minirun.gpu.asked.ways.records import GpuRequest
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.nvidia.hook import environment
+from minirun.gpu.nvidia.shared import environment
 from minirun.gpu.share import count
 from minirun.image import workshop
 from minirun.inspect import anatomy, device_names, page
@@ -201,7 +202,7 @@ def _both(
         raise UsageError(f"the image {flags.args[0]} asks for no GPU", "add --gpus all")
     selector = GpuSelector(devices or ("none",))
     cdi = GpuOptions(driver=driver, spec_dirs=tuple(flags.cdi_spec_dir))
-    injection = request.resolve(cdi, settings, "", selector, ())
+    injection = cdi_edits.resolve(GpuRequest(cdi, selector, settings, ""), ())
     for text in injection.warnings:
         say(f"warning: {text}")
     return old, diff.cdi(found, injection, asked.requirements)

@@ -19,9 +19,9 @@ from minirun.core.keeping.state import read_text
 from minirun.gpu.cdi import names, registry
 from minirun.gpu.cdi.check import check
 from minirun.gpu.nvidia.ctk import make, modes, recipe, transform
-from minirun.gpu.nvidia.find import Finder
-from minirun.gpu.nvidia.runtime import config
-from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.nvidia.shared import config
+from minirun.gpu.nvidia.shared.find import Finder
+from minirun.gpu.nvidia.shared.log import ToolkitLog
 
 
 class CdiList(CtkFlags):

@@ -19,13 +19,13 @@ from minirun.cgroups import foreign
 from minirun.cli.flags import Flags, HelpAsked
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.keeping.settings import Settings
-from minirun.gpu.nvidia.cli import main as nvidia_container_cli
+from minirun.gpu.nvidia.cli.program import main as nvidia_container_cli
 from minirun.gpu.nvidia.hook import program as prestart
-from minirun.gpu.nvidia.runtime import config
+from minirun.gpu.nvidia.shared import config
 
 
 def main_nvidia_container_cli(args: list[str], settings: Settings) -> int:
-    """Be nvidia-container-cli: minirun.gpu.nvidia.cli.main."""
+    """Be nvidia-container-cli: minirun.gpu.nvidia.cli.program.main."""
     return nvidia_container_cli.main(args, settings, foreign.of_process)
 
 

@@ -22,7 +22,7 @@ from minirun.core.keeping.settings import Settings
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.own_root import OwnRoot
 from minirun.gpu.nvidia.ctk import hooks
-from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.nvidia.shared.log import ToolkitLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from minirun.cli.nvidia.ctk import CtkFlags
 from minirun.cli.output import write
 from minirun.core.keeping.settings import Settings
 from minirun.gpu.nvidia.ctk import config_file, engine_files
-from minirun.gpu.nvidia.hook.environment import config_path
-from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.nvidia.shared.environment import config_path
+from minirun.gpu.nvidia.shared.log import ToolkitLog
 
 _DEFAULT = ("default", "create-default", "generate-default")
 

@@ -10,7 +10,7 @@ from minirun.cli.output import write
 from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.gpu.nvidia.ctk import engine_files, engines
-from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.nvidia.shared.log import ToolkitLog
 
 _HOOK_MODES = ("oci-hook", "hook")
 _FILE_MODES = ("", "config-file", "config")

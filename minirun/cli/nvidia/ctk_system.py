@@ -6,7 +6,7 @@ from minirun.cli.flags import flag
 from minirun.cli.nvidia.ctk import CtkFlags, unknown
 from minirun.core.keeping.settings import Settings
 from minirun.gpu.nvidia.ctk import devchar
-from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.nvidia.shared.log import ToolkitLog
 
 
 class Symlinks(CtkFlags):

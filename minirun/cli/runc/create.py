@@ -8,7 +8,7 @@ from minirun.cli.flags import Flags, flag
 from minirun.core.errors import UsageError
 from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.settings import Settings
-from minirun.gpu.asked.variables import GPU_DRIVERS, OTHER_VENDORS
+from minirun.gpu.vendors.signs import GPU_DRIVERS, OTHER_VENDORS
 from minirun.running import bundle
 
 TYPE_CHECKING = False

@@ -35,6 +35,11 @@ class GpuSelector(Record):
     exclusive: bool = False
     """Whether the GPUs are to be this container's alone (minirun.gpu.share)."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is asked for, not even `none`."""
+        return not (self.devices or self.amount)
+
 
 def parse_gpus(text: str) -> GpuSelector:
     """Parse the value of --gpus. Raises UsageError."""

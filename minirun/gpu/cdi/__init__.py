@@ -6,9 +6,9 @@
     stale       a spec file that is older than the driver
     container_edits   containerEdits → Edits, and back
     inject      Edits → config.json, as the reference library does it
-    request     what `minirun run` was asked for → the edits to inject
 
-Specs of NVIDIA's GPUs are made by minirun.gpu.nvidia.ctk.
+What `minirun run` was asked for becomes edits in minirun.gpu.asked.ways; specs of NVIDIA's GPUs are
+made by minirun.gpu.nvidia.ctk.
 In this mode there is no stage 4 and 5: everything is in config.json before stage 1, and what no
 config.json can say (links, ld.so.cache) is done by createContainer hooks in stage 7.
 

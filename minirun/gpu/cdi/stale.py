@@ -10,7 +10,7 @@ import os
 
 from minirun.core.errors import GPUError
 from minirun.gpu.cdi.registry import CdiSpec
-from minirun.gpu.nvidia.cli import real
+from minirun.gpu.nvidia.shared import real
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,8 +1,10 @@
 """NVIDIA's stack: one folder for each of its boxes, under its own name.
 
+shared    what they all read: the driver's files, config.toml, the variables
 hook      nvidia-container-runtime-hook: stage 4
 cli       nvidia-container-cli: stage 5
-runtime   nvidia-container-runtime, and config.toml, which all of them read
 ctk       nvidia-ctk, nvidia-cdi-hook
-find      where the driver's files are, for cli and ctk; wsl: on WSL2
+runtime   nvidia-container-runtime
+
+In this order: each of them imports the ones above it alone.
 """

@@ -32,8 +32,8 @@ from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu.asked import drivers
-from minirun.gpu.nvidia.runtime import lookup
+from minirun.gpu import drivers
+from minirun.gpu.nvidia.shared import lookup
 
 with lazy:
     import subprocess

@@ -15,7 +15,7 @@ import subprocess
 
 from minirun.core.errors import GPUError
 from minirun.gpu.inventory import Gpu, Inventory
-from minirun.gpu.nvidia.runtime import lookup
+from minirun.gpu.nvidia.shared import lookup
 
 SLICES = ("default", "short", "medium", "long")
 """By nvidia-smi's number."""

@@ -13,7 +13,7 @@ import stat
 from minirun.core.keeping import jsonlite
 from minirun.core.rootfs.tree import remove_tree
 from minirun.gpu.inventory import Gpu, Mig
-from minirun.gpu.nvidia.cli import catalog
+from minirun.gpu.nvidia.shared import catalog
 from minirun.gpu.simulated import elf, files
 from minirun.gpu.simulated.spec import MODELS, SimulatedSpec, cuda_version, load
 

@@ -11,9 +11,10 @@ addresses, the partitions of one GPU next to each other. Mounts there are none.
 from __future__ import annotations
 
 from minirun.core.errors import GPUError
-from minirun.gpu import driverroot, vendors
+from minirun.gpu import driverroot
 from minirun.gpu.steps import DeviceNode
-from minirun.gpu.vendors import Card, Cards
+from minirun.gpu.vendors import sysfs
+from minirun.gpu.vendors.discovery import Card, Cards
 
 _PCI = "/sys/module/amdgpu/drivers/pci:amdgpu"
 _PLATFORM = "/sys/devices/platform"
@@ -28,7 +29,7 @@ def cards(root: str = "") -> Cards:
     known = _topology(root)
     by_gpu: dict[str, list[tuple[int, str, tuple[DeviceNode, ...]]]] = {}
     for folder in _devices(root):
-        nodes = vendors.drm_nodes(root, folder)
+        nodes = sysfs.drm_nodes(root, folder)
         render = [
             int(node.path[len("/dev/dri/renderD") :]) for node in nodes if "renderD" in node.path
         ]
@@ -40,13 +41,13 @@ def cards(root: str = "") -> Cards:
         for number, (unique, _, folder, nodes) in enumerate(rows)
     ]
     version = driverroot.word(root, "/sys/module/amdgpu/version")
-    kfd = (vendors.node(root, _KFD, "/dev/kfd"),) if found else ()
+    kfd = (sysfs.node(root, _KFD, "/dev/kfd"),) if found else ()
     return Cards("amd", f"amdgpu {version}".strip(), tuple(found), kfd)
 
 
 def _devices(root: str) -> list[str]:
     """Return the folders of sysfs of the PCI devices, then of the partitions."""
-    pci = [f"{_PCI}/{name}" for name in vendors.pci_addresses(root, _PCI)]
+    pci = [f"{_PCI}/{name}" for name in sysfs.pci_addresses(root, _PCI)]
     partitions = [
         f"{_PLATFORM}/{name}"
         for name in driverroot.names(root, _PLATFORM)

@@ -11,9 +11,10 @@ into the container; here no interface is moved, so there is nothing to tell.
 from __future__ import annotations
 
 from minirun.core.errors import GPUError
-from minirun.gpu import driverroot, vendors
+from minirun.gpu import driverroot
 from minirun.gpu.steps import DeviceNode
-from minirun.gpu.vendors import Card, Cards
+from minirun.gpu.vendors import sysfs
+from minirun.gpu.vendors.discovery import Card, Cards
 
 _DRIVER = "/sys/bus/pci/drivers/habanalabs"
 _CLASS = "/sys/class/accel"
@@ -28,7 +29,7 @@ def cards(root: str = "") -> Cards:
         if not driverroot.is_dir(root, pci):
             pci = f"/sys/bus/pci/devices/{address}"
         device = driverroot.word(root, f"{pci}/device")
-        uid = vendors.uid(address, device) if device else f"accel{number}"
+        uid = sysfs.uid(address, device) if device else f"accel{number}"
         names = tuple(dict.fromkeys((uid, f"accel{number}")))
         model = _MODELS.get(device, f"Gaudi {device}".strip())
         nodes = (*_nodes(root, pci, number), *_verbs(root, pci))
@@ -43,7 +44,7 @@ def cards(root: str = "") -> Cards:
 def _accelerators(root: str) -> dict[int, str]:
     """Return number → PCI address, by the driver's folder and by the class."""
     found = {}
-    for address in vendors.pci_addresses(root, _DRIVER):
+    for address in sysfs.pci_addresses(root, _DRIVER):
         for name in driverroot.names(root, f"{_DRIVER}/{address}/accel"):
             if name.removeprefix("accel").isdecimal():
                 found[int(name.removeprefix("accel"))] = address
@@ -59,13 +60,13 @@ def _nodes(root: str, pci: str, number: int) -> tuple[DeviceNode, ...]:
     for name in (f"accel{number}", f"accel_controlD{number}"):
         folders = (f"{_CLASS}/{name}", f"{pci}/accel/{name}")
         folder = next((f for f in folders if driverroot.exists(root, f"{f}/dev")), folders[0])
-        found.append(vendors.node(root, folder, f"/dev/accel/{name}"))
+        found.append(sysfs.node(root, folder, f"/dev/accel/{name}"))
     return tuple(found)
 
 
 def _verbs(root: str, pci: str) -> tuple[DeviceNode, ...]:
     folder = f"{pci}/infiniband_verbs"
     return tuple(
-        vendors.node(root, f"{folder}/{name}", f"/dev/infiniband/{name}")
+        sysfs.node(root, f"{folder}/{name}", f"/dev/infiniband/{name}")
         for name in driverroot.names(root, folder)[:1]
     )

@@ -13,9 +13,10 @@ from __future__ import annotations
 import os
 
 from minirun.core.errors import GPUError
-from minirun.gpu import driverroot, vendors
+from minirun.gpu import driverroot
 from minirun.gpu.steps import DeviceNode, Link
-from minirun.gpu.vendors import Card, Cards
+from minirun.gpu.vendors import sysfs
+from minirun.gpu.vendors.discovery import Card, Cards
 
 _DRIVERS = ("i915", "xe")
 _BY_PATH = "/dev/dri/by-path"
@@ -31,13 +32,13 @@ def cards(root: str = "") -> Cards:
     places = sorted(
         (address, f"{drivers[name]}/{address}")
         for name in loaded
-        for address in vendors.pci_addresses(root, drivers[name])
+        for address in sysfs.pci_addresses(root, drivers[name])
     )
     found: list[Card] = []
     for address, folder in places:
-        if nodes := vendors.drm_nodes(root, folder):
+        if nodes := sysfs.drm_nodes(root, folder):
             device = driverroot.word(root, f"{folder}/device")
-            uid = vendors.uid(address, device)
+            uid = sysfs.uid(address, device)
             names = (uid, nodes[0].path.rpartition("/")[2])
             model = f"Intel GPU {device}"
             links = _by_path(root, address, nodes)

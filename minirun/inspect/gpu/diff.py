@@ -1,14 +1,15 @@
 """One request in both modes: what legacy, and what cdi, would put into a container.
 
 Both answers come from the planners that a run uses: minirun.gpu.nvidia.cli.planner behind the
-hook's argument list, and minirun.gpu.cdi.request with the specs of this host. Nothing is done.
+hook's argument list, and minirun.gpu.asked.ways.cdi_edits with the specs of this host. Nothing is
+done.
 Users met these differences when NVIDIA's runtime changed its default from one to the other
 (nvidia-container- toolkit #1456, #1470, #1555).
 """
 
 from minirun.core.keeping.record import Record
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu.cdi.request import CdiEdits
+from minirun.gpu.asked.ways.records import CdiEdits
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import CdiHook, Edits
 from minirun.gpu.inventory import Inventory

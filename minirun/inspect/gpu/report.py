@@ -9,7 +9,7 @@ from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.keeping import state
 from minirun.engines import holders
-from minirun.gpu.asked import drivers
+from minirun.gpu import drivers
 from minirun.gpu.edits import Edits
 from minirun.gpu.steps import DeviceNode
 from minirun.inspect import limits

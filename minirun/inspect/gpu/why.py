@@ -14,16 +14,16 @@ from minirun.cgroups.rules import DeviceRule
 from minirun.core.config import Config
 from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.record import Record
-from minirun.gpu import vendors
-from minirun.gpu.asked import variables
 from minirun.gpu.asked.request import DISABLE_REQUIRE, REQUIRE, NvidiaRequest, source
-from minirun.gpu.asked.variables import OTHER_VENDORS
 from minirun.gpu.cdi import names
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia import hook
-from minirun.gpu.nvidia.cli import catalog, musl, planner
+from minirun.gpu.nvidia.cli import musl, planner
+from minirun.gpu.nvidia.shared import catalog
 from minirun.gpu.steps import DeviceNode
+from minirun.gpu.vendors import signs
+from minirun.gpu.vendors.signs import KINDS, OTHER_VENDORS
 from minirun.inspect.gpu.observed import ObservedGpus, ObservedNode
 
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
@@ -71,7 +71,7 @@ def request_sources(record: ContainerRecord, config: Config, cdi: list[str]) -> 
     how, managed = mode(config, cdi), record.managed
     env = config.environment.get(_VISIBLE, "")
     void = not env or "void" in [word.strip() for word in env.split(",")]
-    kind = vendors.KINDS.get(config.choices.gpu_driver, "nvidia.com/gpu")
+    kind = KINDS.get(config.choices.gpu_driver, "nvidia.com/gpu")
     is_flag = bool(record.gpus) or config.choices.gpus is not None
     devices = [name for name in cdi if not (is_flag and name.startswith(f"{kind}="))]
     if record.gpus:
@@ -115,7 +115,7 @@ def _of_vendor(config: Config, *, managed: bool) -> list[RequestSource]:
     """Return what asks for GPUs of another vendor than NVIDIA, but `run --gpus`."""
     driver = config.choices.gpu_driver
     variable = OTHER_VENDORS.get(driver, "")
-    if variable and not managed and variables.asking(config):
+    if variable and not managed and signs.asking(config):
         by = f"environment in config.json, which --gpu-driver={driver} obeys"
         return [RequestSource(by, f"{variable}={config.environment[variable]}")]
     if driver not in OTHER_VENDORS or config.choices.gpus is None:

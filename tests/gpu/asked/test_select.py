@@ -3,8 +3,8 @@
 import pytest
 
 from minirun.core.errors import GPUError, UsageError
-from minirun.gpu.asked.drivers import inventory
 from minirun.gpu.asked.select import choose, parse_gpus
+from minirun.gpu.drivers import inventory
 from minirun.gpu.inventory import Inventory
 
 UUID = "GPU-aaaaaaaa-0000-4000-8000-000000000002"

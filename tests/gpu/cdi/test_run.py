@@ -12,7 +12,7 @@ import pytest
 from conftest import STORE, Program, skip
 from gpu.cdi.conftest import KIND, spec, write
 from minirun.gpu import driverroot
-from minirun.gpu.asked.drivers import inventory
+from minirun.gpu.drivers import inventory
 from minirun.gpu.nvidia.ctk import generate, recipe
 
 CDI = ("--gpu-mode", "cdi", "--gpu-driver", "simulated")

@@ -10,7 +10,7 @@ import pytest
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 
-from minirun.gpu.nvidia.cli import ldcache
+from minirun.gpu.nvidia.shared import ldcache
 from minirun.gpu.simulated import elf
 
 NEEDED = ("libc.so.6", "libm.so.6")

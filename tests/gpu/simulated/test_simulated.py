@@ -11,10 +11,10 @@ import pytest
 
 from gpu.recorded import DATA
 from minirun.core.errors import GPUError, UsageError
-from minirun.gpu.asked.drivers import inventory
+from minirun.gpu.drivers import inventory
 from minirun.gpu.simulated import LAYOUT, build, spec
 
-MAKE = "import sys; from minirun.gpu.asked.drivers import inventory; "
+MAKE = "import sys; from minirun.gpu.drivers import inventory; "
 MAKE += "print(inventory('simulated', sys.argv[1]).root)"
 
 

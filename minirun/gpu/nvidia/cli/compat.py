@@ -23,7 +23,7 @@ from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import RESOLVE, Root
 from minirun.gpu.apply import resolve
 from minirun.gpu.asked.request import NvidiaRequest
-from minirun.gpu.nvidia.cli import catalog
+from minirun.gpu.nvidia.shared import catalog
 from minirun.gpu.steps import CompatLibrary
 
 FOLDER = "/usr/local/cuda/compat"

@@ -1,6 +1,6 @@
 """The host of stage 5 with a real driver: found, completed, and checked.
 
-What it has: minirun.gpu.nvidia.cli.real; what is wrong with it: minirun.gpu.nvidia.cli.warn.
+What it has: minirun.gpu.nvidia.shared.real; what is wrong with it: minirun.gpu.nvidia.cli.warn.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from minirun.core.lazy import lazy
 from minirun.gpu import driverroot, trusted
 from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.inventory import Inventory, Notice
-from minirun.gpu.nvidia.cli import nvml, real, warn
+from minirun.gpu.nvidia.cli import warn
+from minirun.gpu.nvidia.shared import nvml, real
 
 with lazy:
     from minirun.gpu.nvidia.cli import kmods  # once after boot

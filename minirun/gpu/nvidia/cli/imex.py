@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from minirun.core.errors import GPUError
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.nvidia.cli.catalog import IMEX_FOLDER
 from minirun.gpu.nvidia.cli.nodes import node_of
+from minirun.gpu.nvidia.shared.catalog import IMEX_FOLDER
 from minirun.gpu.steps import DeviceNode
 
 _MOST = 1 << 20

@@ -21,8 +21,9 @@ from minirun.core.keeping.record import Record
 from minirun.core.kernel import files, mounts, namespaces, process
 from minirun.gpu import driverroot
 from minirun.gpu.driverroot import PROC
-from minirun.gpu.nvidia.cli import catalog, imex, mig
-from minirun.gpu.nvidia.cli.real import character_majors
+from minirun.gpu.nvidia.cli import imex, mig
+from minirun.gpu.nvidia.shared import catalog
+from minirun.gpu.nvidia.shared.real import character_majors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

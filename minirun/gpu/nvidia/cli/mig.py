@@ -16,8 +16,8 @@ from minirun.gpu import driverroot
 from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.inventory import Gpu, Inventory
-from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.nvidia.cli.nodes import PROC_FILE, node_of
+from minirun.gpu.nvidia.shared import catalog
 from minirun.gpu.steps import BindMount, DeviceNode, Step
 
 CAPABILITIES = f"{PROC}/capabilities"

@@ -11,8 +11,8 @@ import os
 
 from minirun.gpu import driverroot
 from minirun.gpu.inventory import HostFile, Inventory, Notice
-from minirun.gpu.nvidia.cli import catalog, ldcache
-from minirun.gpu.nvidia.find import real
+from minirun.gpu.nvidia.shared import catalog, ldcache
+from minirun.gpu.nvidia.shared.find import real
 
 _USUAL = ("/usr/lib64", f"/usr/lib/{os.uname().machine}-linux-gnu")
 """Where the libraries of a driver lie, if they lie anywhere."""

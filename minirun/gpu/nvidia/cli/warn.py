@@ -18,7 +18,7 @@ from minirun.core.keeping import visible
 from minirun.core.lazy import lazy
 from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.inventory import Inventory, Notice
-from minirun.gpu.nvidia.cli import catalog
+from minirun.gpu.nvidia.shared import catalog
 
 with lazy:
     from minirun.gpu.nvidia.cli import skew  # and ldcache: of real drivers

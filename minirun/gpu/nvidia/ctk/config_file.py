@@ -1,7 +1,7 @@
 """nvidia-ctk config: change keys of the toolkit's config.toml, or print the default one (1.20).
 
 Comments and order of a file stay as they are (tomlkit); the real program writes all of it anew,
-sorted. What the keys mean: minirun.gpu.nvidia.runtime.config.
+sorted. What the keys mean: minirun.gpu.nvidia.shared.config.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tomlkit
 
 from minirun.core.errors import UsageError
 from minirun.gpu.nvidia.ctk import engine_files
-from minirun.gpu.nvidia.hook.environment import default_user, ldconfig_of
+from minirun.gpu.nvidia.shared.environment import default_user, ldconfig_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

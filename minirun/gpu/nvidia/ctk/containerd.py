@@ -33,7 +33,7 @@ from minirun.gpu.nvidia.ctk.engine_files import (
     table_at,
     value_at,
 )
-from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.nvidia.shared.log import ToolkitLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

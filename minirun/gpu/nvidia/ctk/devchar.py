@@ -12,10 +12,11 @@ import os
 import stat
 
 from minirun.core.errors import GPUError
-from minirun.gpu.nvidia.cli import catalog, mig
+from minirun.gpu.nvidia.cli import mig
 from minirun.gpu.nvidia.cli.kmods import count_gpus
-from minirun.gpu.nvidia.cli.real import character_majors
-from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.nvidia.shared import catalog
+from minirun.gpu.nvidia.shared.log import ToolkitLog
+from minirun.gpu.nvidia.shared.real import character_majors
 
 _GPU = ("0x0300", "0x0302")
 """Classes of PCI devices that nvidia-ctk counts; nvidia-modprobe takes every display controller."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 
 from minirun.gpu import driverroot
-from minirun.gpu.nvidia.cli.catalog import MPS_PIPES
 from minirun.gpu.nvidia.cli.planner import LINKS
-from minirun.gpu.nvidia.find import Finder, glob, real
+from minirun.gpu.nvidia.shared.catalog import MPS_PIPES
+from minirun.gpu.nvidia.shared.find import Finder, glob, real
 
 FILE: tuple[str, ...] = ("ro", "nosuid", "nodev", "rbind", "rprivate")
 SOCKET: tuple[str, ...] = ("nosuid", "nodev", "rbind", "rprivate", "noexec")

@@ -16,7 +16,7 @@ from tomlkit.exceptions import TOMLKitError
 from minirun.core.errors import ConfigError
 from minirun.core.keeping.record import Record
 from minirun.gpu.nvidia.ctk import make
-from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.nvidia.shared.log import ToolkitLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from minirun.core.errors import GPUError
 from minirun.core.keeping.record import Record
 from minirun.gpu.edits import CdiHook, Edits
 from minirun.gpu.inventory import Gpu, Inventory, Mig
-from minirun.gpu.nvidia.cli.catalog import CAPS_FOLDER
 from minirun.gpu.nvidia.ctk import driver, graphics
 from minirun.gpu.nvidia.ctk.recipe import CdiRecipe, document, in_order, options
-from minirun.gpu.nvidia.find import Finder, real
+from minirun.gpu.nvidia.shared.catalog import CAPS_FOLDER
+from minirun.gpu.nvidia.shared.find import Finder, real
 from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False

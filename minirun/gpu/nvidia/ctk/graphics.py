@@ -10,7 +10,7 @@ import os
 
 from minirun.gpu import driverroot
 from minirun.gpu.inventory import Gpu
-from minirun.gpu.nvidia.find import Finder, glob
+from minirun.gpu.nvidia.shared.find import Finder, glob
 
 LIBRARIES = ("libnvidia-egl-gbm.so.*.*", "libnvidia-egl-wayland.so.*.*",
              "libnvidia-egl-wayland2.so.*.*")  # fmt: skip

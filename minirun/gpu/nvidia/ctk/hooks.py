@@ -32,8 +32,9 @@ from minirun.core.kernel import files, mounts
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.operations import Bind, attach
 from minirun.core.rootfs.own_root import OwnRoot, has
+from minirun.gpu import ldconfig
 from minirun.gpu.driverroot import PROC, link_target
-from minirun.gpu.nvidia.cli import ldconfig, musl
+from minirun.gpu.nvidia.cli import musl
 from minirun.gpu.target import Target
 
 _ASKED, _ANSWER = b"ModifyDeviceFiles: 1", b"ModifyDeviceFiles: 0"

@@ -13,12 +13,11 @@ from minirun.core.errors import GPUError
 from minirun.core.keeping import jsonlite
 from minirun.core.lazy import lazy
 from minirun.gpu import driverroot
-from minirun.gpu.cdi import request
 from minirun.gpu.cdi.check import check
-from minirun.gpu.nvidia.ctk import modes, recipe
-from minirun.gpu.nvidia.find import Finder
-from minirun.gpu.nvidia.runtime import host, lookup
-from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.nvidia.ctk import host, modes, recipe
+from minirun.gpu.nvidia.shared import lookup
+from minirun.gpu.nvidia.shared.find import Finder
+from minirun.gpu.nvidia.shared.log import ToolkitLog
 
 with lazy:
     import yaml
@@ -54,7 +53,7 @@ def spec(
             log.warning("SIMULATED: no driver is behind the devices of this spec (MINIRUN_SIM)")
             finder.enter(found.root)
             if own_program:
-                how = how._replace(program=request.program())
+                how = how._replace(program=recipe.own_program())
         document = modes.spec(mode, found, how, finder)
     except GPUError as error:
         raise _in_place(error) from None
@@ -80,11 +79,11 @@ def program(asked: str) -> recipe.HookProgram:
     if not path and asked:
         path = f"/usr/bin/{name}"
     if not path:
-        return request.program()
+        return recipe.own_program()
     last = path.rpartition("/")[2]
     if last == "nvidia-ctk":
         return recipe.HookProgram(path, (last, "hook"))
-    return recipe.HookProgram(path, (last, request.HOOK) if last == "minirun" else (last,))
+    return recipe.HookProgram(path, (last, recipe.HOOK) if last == "minirun" else (last,))
 
 
 def _announce(finder: Finder, log: ToolkitLog) -> None:

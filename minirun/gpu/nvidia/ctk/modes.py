@@ -18,11 +18,10 @@ from minirun.core.errors import GPUError, UsageError
 from minirun.gpu import driverroot
 from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.nvidia import wsl
-from minirun.gpu.nvidia.cli import catalog
 from minirun.gpu.nvidia.ctk import driver, generate
 from minirun.gpu.nvidia.ctk.recipe import CdiRecipe, document, in_order, options
-from minirun.gpu.nvidia.find import Finder, glob
+from minirun.gpu.nvidia.shared import catalog, wsl
+from minirun.gpu.nvidia.shared.find import Finder, glob
 from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from minirun.core.keeping.record import Record
 from minirun.gpu.cdi.check import least_version
 from minirun.gpu.cdi.container_edits import dump
 from minirun.gpu.cdi.inject import join
 from minirun.gpu.cdi.registry import SIMULATED
 from minirun.gpu.edits import CdiHook, Edits
+from minirun.gpu.nvidia.shared import lookup
 from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 KIND = "nvidia.com/gpu"
+HOOK = "nvidia-cdi-hook"
 STRATEGIES = ("index", "uuid", "type-index")
 HOOKS = (
     "create-symlinks", "chmod", "enable-cuda-compat", "update-ldcache",
@@ -34,6 +39,19 @@ class HookProgram(Record):
     path: str
     argv: tuple[str, ...]
     env: tuple[str, ...] = DEBUG
+
+
+def own_program() -> HookProgram:
+    """Return minirun's own nvidia-cdi-hook, for hooks: this program, as it runs now.
+
+    A link to it (nvidia-ctk → minirun) counts as what it leads to. Started as `python -m minirun`
+    it has no path of its own; then it is the interpreter's.
+    """
+    path = lookup.this_program()
+    if os.path.basename(path) == "minirun":
+        return HookProgram(path, (path, HOOK))
+    python = sys.executable
+    return HookProgram(python, (python, "-I", "-m", "minirun", HOOK))
 
 
 class CdiRecipe(Record):

@@ -6,9 +6,9 @@ An interface only: it decides nothing that is not in the argument list. minirun 
 list that the real hook would execute nvidia-container-cli with, in the same order, so either can
 stand in for the other.
 
-environment     NVIDIA_VISIBLE_DEVICES and its relatives → NvidiaRequest
-program         the program of that name; installed: NVIDIA's own, for --gpu-mode hook
+program         the program of that name
 
+NVIDIA_VISIBLE_DEVICES and its relatives become an NvidiaRequest in minirun.gpu.nvidia.shared.
 In-line, what the flags do not say (--driver-root DIR, --load-kmods: minirun.core.keeping.choices)
 is in the toolkit's config.toml, which is root's (nvidia-container-cli.root, load-kmods, …).
 """
@@ -23,7 +23,7 @@ from minirun.core.errors import UsageError
 from minirun.core.keeping.choices import Choices
 from minirun.core.lazy import lazy
 from minirun.gpu.asked.request import CAPABILITIES, VISIBLE, NvidiaRequest
-from minirun.gpu.nvidia.hook.environment import (
+from minirun.gpu.nvidia.shared.environment import (
     DEFAULTS,
     HookSettings,
     config_path,
@@ -34,7 +34,7 @@ from minirun.gpu.nvidia.hook.environment import (
 )
 
 with lazy:
-    from minirun.gpu.nvidia.runtime import config  # and what reads TOML: few hosts have the file
+    from minirun.gpu.nvidia.shared import config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from minirun.core.keeping.state import read_text
 from minirun.core.keeping.visible import clean
 from minirun.gpu.cdi import names
 from minirun.gpu.nvidia import hook
-from minirun.gpu.nvidia.hook.environment import listed, of_config
-from minirun.gpu.nvidia.runtime.config import Toolkit
+from minirun.gpu.nvidia.shared.config import Toolkit
+from minirun.gpu.nvidia.shared.environment import listed, of_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

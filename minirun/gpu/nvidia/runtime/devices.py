@@ -15,10 +15,11 @@ from __future__ import annotations
 from minirun.core.errors import GPUError
 from minirun.gpu.asked.request import VISIBLE
 from minirun.gpu.cdi import inject, names, registry, stale
-from minirun.gpu.nvidia.hook import environment
-from minirun.gpu.nvidia.runtime import host, jit, versions
-from minirun.gpu.nvidia.runtime.config import Toolkit
-from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.nvidia.ctk import host
+from minirun.gpu.nvidia.runtime import jit
+from minirun.gpu.nvidia.shared import environment, versions
+from minirun.gpu.nvidia.shared.config import Toolkit
+from minirun.gpu.nvidia.shared.log import ToolkitLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from minirun.gpu.cdi import inject
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia.ctk import modes
 from minirun.gpu.nvidia.ctk.recipe import CdiRecipe
-from minirun.gpu.nvidia.find import Finder
-from minirun.gpu.nvidia.hook import environment
-from minirun.gpu.nvidia.runtime import jit, versions
-from minirun.gpu.nvidia.runtime.config import Toolkit
+from minirun.gpu.nvidia.runtime import jit
+from minirun.gpu.nvidia.shared import environment, versions
+from minirun.gpu.nvidia.shared.config import Toolkit
+from minirun.gpu.nvidia.shared.find import Finder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,14 +13,13 @@ from minirun.gpu.asked.select import pci
 from minirun.gpu.cdi import inject
 from minirun.gpu.edits import CdiHook, Edits
 from minirun.gpu.inventory import Gpu
-from minirun.gpu.nvidia.cli import real
 from minirun.gpu.nvidia.ctk import graphics
 from minirun.gpu.nvidia.ctk.generate import describe_node
 from minirun.gpu.nvidia.ctk.recipe import CdiRecipe, in_order
-from minirun.gpu.nvidia.find import Finder
-from minirun.gpu.nvidia.hook import environment
-from minirun.gpu.nvidia.runtime import gated, jit, versions
-from minirun.gpu.nvidia.runtime.config import Toolkit
+from minirun.gpu.nvidia.runtime import gated, jit
+from minirun.gpu.nvidia.shared import environment, real, versions
+from minirun.gpu.nvidia.shared.config import Toolkit
+from minirun.gpu.nvidia.shared.find import Finder
 from minirun.gpu.steps import BindMount, DeviceNode
 
 TYPE_CHECKING = False

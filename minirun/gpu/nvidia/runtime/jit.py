@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
-from minirun.gpu.cdi import inject, request
+from minirun.gpu.cdi import inject
 from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.nvidia.ctk import generate, modes
-from minirun.gpu.nvidia.ctk.recipe import NO_GIDS, CdiRecipe, HookProgram
-from minirun.gpu.nvidia.find import Finder
-from minirun.gpu.nvidia.hook import environment
-from minirun.gpu.nvidia.runtime import host, lookup, versions
-from minirun.gpu.nvidia.runtime.config import Toolkit
-from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.nvidia.ctk import generate, host, modes
+from minirun.gpu.nvidia.ctk.recipe import NO_GIDS, CdiRecipe, HookProgram, own_program
+from minirun.gpu.nvidia.shared import environment, lookup, versions
+from minirun.gpu.nvidia.shared.config import Toolkit
+from minirun.gpu.nvidia.shared.find import Finder
+from minirun.gpu.nvidia.shared.log import ToolkitLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def apply(
         finder = Finder(root)
         found = host.host_inventory(finder, store, environment_of(toolkit.cli_environment))
         if found.simulated:  # it has a hook more than NVIDIA's program
-            recipe = recipe._replace(program=request.program())
+            recipe = recipe._replace(program=own_program())
             finder.enter(found.root)
         if old:
             _resolve(found, recipe, finder)
@@ -79,7 +78,7 @@ def program(toolkit: Toolkit) -> HookProgram:
     """Return the program of the hooks: config.toml's nvidia-ctk where it is there, or minirun."""
     path = toolkit.ctk_path if toolkit.ctk_path.startswith("/") else ""
     path = path or lookup.program(toolkit.ctk_path)
-    return HookProgram(path, ("nvidia-ctk", "hook")) if path else request.program()
+    return HookProgram(path, ("nvidia-ctk", "hook")) if path else own_program()
 
 
 def _resolve(found: Inventory, recipe: CdiRecipe, finder: Finder) -> None:

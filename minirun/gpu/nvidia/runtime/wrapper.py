@@ -28,9 +28,9 @@ from minirun.core.keeping import jsonlite, places
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.state import read_text
 from minirun.core.lazy import lazy
-from minirun.gpu.nvidia.runtime import lookup, versions
-from minirun.gpu.nvidia.runtime.config import Toolkit, load
-from minirun.gpu.nvidia.runtime.log import LogFile, ToolkitLog
+from minirun.gpu.nvidia.shared import lookup, versions
+from minirun.gpu.nvidia.shared.config import Toolkit, load
+from minirun.gpu.nvidia.shared.log import LogFile, ToolkitLog
 
 with lazy:
     from minirun.gpu.nvidia.runtime import (

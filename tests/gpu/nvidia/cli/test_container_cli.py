@@ -10,10 +10,10 @@ import pytest
 from conftest import Program, skip
 from gpu.sandbox import Recorder, Sandbox, debian_root, fingerprint
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu import apply, edits, steps
+from minirun.gpu import apply, edits, ldconfig, steps
 from minirun.gpu.apply import resolve
-from minirun.gpu.asked.drivers import inventory
-from minirun.gpu.nvidia.cli import cli_args, compat, ldconfig
+from minirun.gpu.drivers import inventory
+from minirun.gpu.nvidia.cli import cli_args, compat
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.simulated import elf
 from minirun.gpu.target import Target

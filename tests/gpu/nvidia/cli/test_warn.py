@@ -25,7 +25,8 @@ from minirun.core.errors import GPUError
 from minirun.core.kernel import mountinfo
 from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
-from minirun.gpu.nvidia.cli import catalog, warn
+from minirun.gpu.nvidia.cli import warn
+from minirun.gpu.nvidia.shared import catalog
 from minirun.gpu.simulated import elf
 from required import installed
 

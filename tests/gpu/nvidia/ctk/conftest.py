@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minirun.gpu.asked.drivers import inventory
+from minirun.gpu.drivers import inventory
 from minirun.gpu.inventory import Inventory
 
 

@@ -86,7 +86,7 @@ def test_links_of_the_image_lead_nowhere_else(
 
 
 def test_the_cache_is_written(debian: Sandbox, call: Call, store: str) -> None:
-    from minirun.gpu.asked.drivers import inventory
+    from minirun.gpu.drivers import inventory
 
     library = next(
         file.path for file in inventory("simulated", store).libraries if "libcuda.so" in file.path

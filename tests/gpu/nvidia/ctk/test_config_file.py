@@ -10,7 +10,7 @@ from conftest import Program
 from gpu.recorded import DATA
 from minirun.gpu.nvidia.ctk import config_file
 from minirun.gpu.nvidia.hook import ldconfig_of
-from minirun.gpu.nvidia.runtime import config
+from minirun.gpu.nvidia.shared import config
 
 FILE = "nvidia-container-runtime/config.toml"
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import Program
 from minirun.core.errors import GPUError
 from minirun.gpu.nvidia.ctk.devchar import make_nodes, possible_nodes
-from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.nvidia.shared.log import ToolkitLog
 
 COMMAND = ("nvidia-ctk", "system", "create-dev-char-symlinks")
 

@@ -14,7 +14,7 @@ from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.ctk import generate, modes
 from minirun.gpu.nvidia.ctk.recipe import HOOKS, CdiRecipe, HookProgram
-from minirun.gpu.nvidia.find import Finder, matches
+from minirun.gpu.nvidia.shared.find import Finder, matches
 
 HOOK = HookProgram("/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook",))
 RECIPE = CdiRecipe(HOOK)

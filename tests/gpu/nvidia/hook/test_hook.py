@@ -10,9 +10,9 @@ from gpu.nvidia.toolkit_cases import of_this_host, toml
 from gpu.recorded import DATA
 from minirun.core.errors import GPUError
 from minirun.gpu.nvidia import hook
-from minirun.gpu.nvidia.hook import environment
-from minirun.gpu.nvidia.hook.environment import DEFAULTS, HookSettings, environment_request
-from minirun.gpu.nvidia.runtime import config as toolkit_config
+from minirun.gpu.nvidia.shared import config as toolkit_config
+from minirun.gpu.nvidia.shared import environment
+from minirun.gpu.nvidia.shared.environment import DEFAULTS, HookSettings, environment_request
 
 CASES = json.loads((DATA / "hook-env-to-cli-v1.17.2.json").read_text())
 """The same cases through the whole program: tests/gpu/nvidia/hook/test_prestart.py."""

@@ -11,8 +11,9 @@ import pytest
 from conftest import STORE
 from gpu.nvidia.toolkit_cases import document
 from gpu.recorded import DATA
-from minirun.gpu.nvidia.runtime import config, wrapper
-from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.nvidia.runtime import wrapper
+from minirun.gpu.nvidia.shared import config
+from minirun.gpu.nvidia.shared.log import ToolkitLog
 
 BUS = ("0000:07:00.0", "0000:0f:00.0", "0000:47:00.0", "0000:4e:00.0")
 FOLDERS = ("/usr/share/", "/etc/", "/usr/lib/xorg/", "/usr/lib/x86_64-linux-gnu/")

@@ -11,8 +11,9 @@ import pytest
 from conftest import STORE, Program
 from gpu.nvidia.toolkit_cases import document
 from minirun.gpu.edits import Edits
-from minirun.gpu.nvidia.runtime import config, jit, wrapper
-from minirun.gpu.nvidia.runtime.log import ToolkitLog
+from minirun.gpu.nvidia.runtime import jit, wrapper
+from minirun.gpu.nvidia.shared import config
+from minirun.gpu.nvidia.shared.log import ToolkitLog
 
 
 class Wrapper:

@@ -14,9 +14,8 @@ from minirun.core import rings
 from minirun.core.errors import GPUError, from_os
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.own_root import OwnRoot
-from minirun.gpu import apply
+from minirun.gpu import apply, ldconfig
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.nvidia.cli import ldconfig
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.nvidia.cli.cli_args import NAME, CommandLine
 from minirun.gpu.nvidia.cli.program.debug import DebugLog

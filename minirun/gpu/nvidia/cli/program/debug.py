@@ -13,9 +13,10 @@ import time
 from minirun import __version__
 from minirun.gpu.asked.request import CAPABILITIES, NvidiaRequest
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.nvidia.cli import catalog, compat
+from minirun.gpu.nvidia.cli import compat
 from minirun.gpu.nvidia.cli.cli_args import CommandLine
 from minirun.gpu.nvidia.cli.planner import LibraryPlaces
+from minirun.gpu.nvidia.shared import catalog
 from minirun.gpu.steps import FILE, CompatLibrary, DeviceNode, Link, Step, Tmpfs
 
 _WARNING = "-- WARNING, the following logs are for debugging purposes only --"

@@ -6,7 +6,8 @@ from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.asked.select import choose
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.inventory import Gpu, Inventory
-from minirun.gpu.nvidia.cli import catalog, imex, mig
+from minirun.gpu.nvidia.cli import imex, mig
+from minirun.gpu.nvidia.shared import catalog
 
 _HEAD = (
     "Device Index", "Device Minor", "Model", "Brand", "GPU UUID", "Bus Location", "Architecture",

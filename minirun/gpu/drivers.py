@@ -5,22 +5,15 @@ from __future__ import annotations
 from minirun.core.errors import UsageError
 from minirun.core.lazy import lazy
 from minirun.gpu import driverroot, simulated
-from minirun.gpu.asked.variables import GPU_DRIVERS, OTHER_VENDORS
 from minirun.gpu.inventory import Inventory
+from minirun.gpu.vendors.signs import FOLDERS, GPU_DRIVERS, OTHER_VENDORS
 
 with lazy:
-    from minirun.gpu import (
-        trusted,  # few name a root
-        vendors,  # few hosts have one
-    )
-    from minirun.gpu.nvidia.cli import real  # a host has one of the two
+    from minirun.gpu import trusted  # few name a root
+    from minirun.gpu.nvidia.shared import real  # a host has one of the two
+    from minirun.gpu.vendors import discovery
 
 DRIVERS = ("auto", *GPU_DRIVERS)
-_OTHERS = (
-    "/sys/module/amdgpu", "/sys/bus/pci/drivers/i915", "/sys/bus/pci/drivers/xe",
-    "/sys/class/accel", "/sys/bus/pci/drivers/habanalabs",
-)  # fmt: skip
-"""Where no such folder is, no vendor other than NVIDIA has a GPU here."""
 
 
 def which_driver(driver: str, root: str = "", *, load_kmods: bool = False) -> str:
@@ -39,19 +32,12 @@ def which_driver(driver: str, root: str = "", *, load_kmods: bool = False) -> st
     if load_kmods or driverroot.is_loaded(root):
         return "nvidia"
     found: list[str] = []
-    if any(driverroot.is_dir(root, path) for path in _OTHERS):
-        found = vendors.present_vendors(root)
+    if any(driverroot.is_dir(root, path) for path in FOLDERS):
+        found = discovery.present_vendors(root)
     if len(found) > 1:
         hint = f"choose with --gpu-driver={found[0]}"
         raise UsageError(f"this host has gpus of {' and '.join(found)}", hint)
     return found[0] if found else "simulated"
-
-
-def hint_without_driver(root: str = "") -> str:
-    """Return how to go on without NVIDIA's driver; "" if it is loaded."""
-    if driverroot.is_loaded(root):
-        return ""
-    return "no NVIDIA driver is loaded; MINIRUN_SIM=count=4 in the environment simulates one"
 
 
 def inventory(driver: str, store: str, root: str = "", dev_root: str = "") -> Inventory:

@@ -12,7 +12,8 @@ import pytest
 from gpu.sandbox import Sandbox
 from minirun.core.errors import GPUError
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu.nvidia.cli import ldcache, ldconfig
+from minirun.gpu import ldconfig
+from minirun.gpu.nvidia.shared import ldcache
 from minirun.gpu.target import Target
 from required import installed
 

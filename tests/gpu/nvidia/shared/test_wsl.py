@@ -17,7 +17,7 @@ from gpu.pretend import ROOT, Host, cli
 from gpu.sandbox import debian_root
 from gpu.test_driver_root import run
 from minirun.core.kernel import mounts
-from minirun.gpu.nvidia import wsl
+from minirun.gpu.nvidia.shared import wsl
 from minirun.gpu.simulated import elf
 
 LIBRARIES, STORE = "/usr/lib/wsl/lib", "/usr/lib/wsl/drivers/nv_dispi.inf_amd64_1"
@@ -44,7 +44,7 @@ def as_wsl(driver: Path) -> None:
         (folder / name).chmod(0o755)
     for folder in (fixed, store):
         shutil.copy(nvml, folder / "libnvidia-ml.so.1")
-    code = Path(__file__).parents[1] / "pretend_dxcore.c"
+    code = Path(__file__).parents[2] / "pretend_dxcore.c"
     words = ("-shared", "-fPIC", "-o", str(fixed / "libdxcore.so"), str(code))
     subprocess.run(["gcc", *words], check=True)
     for name in ("x86_64-linux-gnu", "i386-linux-gnu", "firmware"):

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 
 from minirun.core.errors import GPUError, UsageError
-from minirun.gpu.asked.drivers import inventory
-from minirun.gpu.nvidia.cli import real
+from minirun.gpu.drivers import inventory
+from minirun.gpu.nvidia.shared import real
 from required import installed
 
 NO_DRIVER = "minirun's tests need a host without an nvidia driver here"
 ASK = """
 import json
 from minirun.core.errors import GPUError
-from minirun.gpu.nvidia.cli import nvml
+from minirun.gpu.nvidia.shared import nvml
 nvml.TIMEOUT = 2
 try:
     print(json.dumps(nvml.query()))

@@ -15,14 +15,14 @@ from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean
 from minirun.gpu import driverroot, simulated, trusted
-from minirun.gpu.asked import drivers
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.nvidia.cli import cli_args, compat, kmods, nvml, real, warn
-from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE
+from minirun.gpu.nvidia.cli import cli_args, compat, kmods, warn
 from minirun.gpu.nvidia.cli.cli_args import NAME, CommandLine
 from minirun.gpu.nvidia.cli.program import report
 from minirun.gpu.nvidia.cli.program.configure import configure
 from minirun.gpu.nvidia.cli.program.debug import DebugLog
+from minirun.gpu.nvidia.shared import nvml, real
+from minirun.gpu.nvidia.shared.catalog import LD_SO_CACHE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _hint(line: CommandLine) -> str:
     chosen = line.gpu_driver == "simulated" or os.environ.get("MINIRUN_SIM")
     if chosen or line.request.root.strip("/"):
         return ""
-    hint = drivers.hint_without_driver()
+    hint = driverroot.hint_without_driver()
     return f" ({hint}, as --gpu-driver=simulated does)" if hint else ""
 
 

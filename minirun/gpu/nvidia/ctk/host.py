@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 
 from minirun.core.errors import GPUError
-from minirun.gpu import simulated
-from minirun.gpu.asked import drivers
+from minirun.gpu import driverroot, simulated
 from minirun.gpu.inventory import Inventory
-from minirun.gpu.nvidia.cli import real
-from minirun.gpu.nvidia.find import Finder
+from minirun.gpu.nvidia.shared import real
+from minirun.gpu.nvidia.shared.find import Finder
 
 UNRESOLVABLE = "failed to inject CDI devices: unresolvable CDI devices"
 _NVML = "initialization error: "
@@ -34,7 +33,7 @@ def host_inventory(finder: Finder, store: str, more: dict[str, str] | None = Non
         finder.enter(finder.root or real.driver_root())
         return real.seen_by(finder)
     except GPUError as error:
-        raise _in_its_words(error, drivers.hint_without_driver(finder.root)) from None
+        raise _in_its_words(error, driverroot.hint_without_driver(finder.root)) from None
 
 
 def _in_its_words(error: GPUError, hint: str) -> GPUError:

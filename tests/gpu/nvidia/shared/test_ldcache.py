@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minirun.core.errors import GPUError
-from minirun.gpu.nvidia.cli import ldcache
+from minirun.gpu.nvidia.shared import ldcache
 
 CACHE = Path("/etc/ld.so.cache")
 

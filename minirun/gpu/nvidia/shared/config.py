@@ -12,13 +12,13 @@ from minirun.core.keeping.record import Record
 from minirun.core.keeping.state import read_text
 from minirun.core.lazy import lazy
 from minirun.gpu.asked.request import CAPABILITIES, NvidiaRequest
-from minirun.gpu.nvidia.hook.environment import (
+from minirun.gpu.nvidia.shared import versions
+from minirun.gpu.nvidia.shared.environment import (
     HookSettings,
     config_path,
     default_user,
     ldconfig_of,
 )
-from minirun.gpu.nvidia.runtime import versions
 
 with lazy:
     import tomllib
@@ -58,7 +58,7 @@ class Toolkit(Record):
     compat_hook: bool
     """Mode legacy adds hooks for the image's CUDA libraries (minirun.gpu.nvidia.runtime.gated)."""
     version: str
-    """The version of the real toolkit to behave as: minirun.gpu.nvidia.runtime.versions."""
+    """The version of the real toolkit to behave as: minirun.gpu.nvidia.shared.versions."""
 
 
 def load(path: str = "") -> Toolkit:

@@ -8,8 +8,8 @@ from conftest import Program
 from gpu.recorded import DATA
 from minirun.core.errors import ConfigError
 from minirun.gpu.nvidia.hook import config_path, ldconfig_of
-from minirun.gpu.nvidia.hook.environment import DEFAULTS, default_user
-from minirun.gpu.nvidia.runtime import config
+from minirun.gpu.nvidia.shared import config
+from minirun.gpu.nvidia.shared.environment import DEFAULTS, default_user
 
 
 @pytest.mark.parametrize("version", ("v1.17.2", "v1.20.0"))

@@ -11,7 +11,7 @@ _GRAPHICS = "graphics display"
 """Capabilities, one of which is enough."""
 
 LD_SO_CACHE = "/etc/ld.so.cache"
-"""The loader's, in which the driver's libraries are found: minirun.gpu.nvidia.cli.ldcache."""
+"""The loader's, in which the driver's libraries are found: minirun.gpu.nvidia.shared.ldcache."""
 
 _LIBRARIES = {
     "utility": "nvidia-ml nvidia-cfg nvidia-nscq",

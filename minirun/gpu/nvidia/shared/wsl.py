@@ -31,9 +31,9 @@ from minirun.core.errors import GPUError
 from minirun.gpu import driverroot
 from minirun.gpu.driverroot import DXG
 from minirun.gpu.inventory import ControlNode, HostFile, Inventory
-from minirun.gpu.nvidia.cli import catalog, ldcache, nvml
-from minirun.gpu.nvidia.find import Finder, real
-from minirun.gpu.nvidia.runtime.lookup import DEFAULT_PATH
+from minirun.gpu.nvidia.shared import catalog, ldcache, nvml
+from minirun.gpu.nvidia.shared.find import Finder, real
+from minirun.gpu.nvidia.shared.lookup import DEFAULT_PATH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

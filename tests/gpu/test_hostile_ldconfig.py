@@ -20,8 +20,8 @@ from gpu.sandbox import Sandbox
 from gpu.test_hostile import LIBRARIES, Run
 from minirun.core.kernel import mounts
 from minirun.core.rootfs.inroot import Root
-from minirun.gpu.asked.drivers import inventory
-from minirun.gpu.nvidia.cli import ldconfig
+from minirun.gpu import ldconfig
+from minirun.gpu.drivers import inventory
 from minirun.gpu.simulated import elf
 from minirun.gpu.target import Target
 

@@ -4,7 +4,7 @@ These are the rules of nvidia-container-runtime-hook (1.17), measured: `void` an
 at all; `none` means the driver's files without a GPU; `all` all GPUs; a "legacy" image, which sets
 CUDA_VERSION but no NVIDIA_REQUIRE_CUDA, gets everything it does not ask for. Under another engine
 this rule holds as it is. `minirun run` itself treats an image's environment as no consent
-(minirun.gpu.asked.consent).
+(minirun.gpu.asked.ways.environment).
 """
 
 from __future__ import annotations

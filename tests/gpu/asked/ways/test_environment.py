@@ -8,8 +8,8 @@ import pytest
 from conftest import Program
 from gpu import images
 from minirun.core.errors import GPUError
-from minirun.gpu.asked import consent
 from minirun.gpu.asked.select import GpuSelector
+from minirun.gpu.asked.ways import environment
 
 ALL = ("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=utility")
 NODES = "ls /dev | grep -c '^nvidia[0-9]'"
@@ -32,7 +32,7 @@ NODES = "ls /dev | grep -c '^nvidia[0-9]'"
     ],
 )
 def test_what_an_image_is_refused(image: tuple[str, ...], user: tuple[str, ...], way: str) -> None:
-    own, refused = consent.requested_by_user("cuda", image, user)
+    own, refused = environment.requested_by_user("cuda", image, user)
     assert own is None
     assert refused.endswith(f"gets none: {way} gives them") if way else refused == ""
 
@@ -42,14 +42,14 @@ def test_what_an_image_is_refused(image: tuple[str, ...], user: tuple[str, ...],
     [("all", ("all",)), ("0, 2", ("0", "2")), ("none", ()), ("GPU-1", ("GPU-1",))],
 )
 def test_what_the_user_asks_for(value: str, devices: tuple[str, ...]) -> None:
-    own, refused = consent.requested_by_user("cuda", ALL, (f"NVIDIA_VISIBLE_DEVICES={value}",))
+    own, refused = environment.requested_by_user("cuda", ALL, (f"NVIDIA_VISIBLE_DEVICES={value}",))
     assert own == GpuSelector(devices or ("none",))
     assert refused == ""
 
 
 def test_the_users_cdi_name_belongs_elsewhere() -> None:
     with pytest.raises(GPUError, match="is the name of a cdi device"):
-        consent.requested_by_user("cuda", (), ("NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu=0",))
+        environment.requested_by_user("cuda", (), ("NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu=0",))
 
 
 @pytest.fixture

@@ -5,11 +5,10 @@ from __future__ import annotations
 from minirun.core.config import GPU_HOOK
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
-from minirun.gpu import share, simulated
-from minirun.gpu.asked import drivers, select
+from minirun.gpu import drivers, share, simulated
+from minirun.gpu.asked import select
 from minirun.gpu.nvidia.cli import planner
-from minirun.gpu.nvidia.hook import environment
-from minirun.gpu.nvidia.runtime import lookup
+from minirun.gpu.nvidia.shared import environment, lookup
 from minirun.gpu.simulated import spec
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@
                 file of the exact version is chosen          ld.so.cache, by a pattern
     programs    $PATH (minirun: and /usr/local/nvidia/bin)   $PATH
     files       firmware in one folder                       plain files by pattern, in many folders
-    nodes       four paths, minirun.gpu.nvidia.cli.real      by pattern, below the root of /dev
+    nodes       four paths, minirun.gpu.nvidia.shared.real      by pattern, below the root of /dev
 
 What is found is named by its path below the driver root, and no link leads out of that
 (minirun.gpu.driverroot). With a `log` it is said in nvidia-ctk's words.
@@ -18,13 +18,13 @@ import stat
 
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot
-from minirun.gpu.nvidia.cli import ldcache
-from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE
-from minirun.gpu.nvidia.runtime.lookup import DEFAULT_PATH
+from minirun.gpu.nvidia.shared import ldcache
+from minirun.gpu.nvidia.shared.catalog import LD_SO_CACHE
+from minirun.gpu.nvidia.shared.lookup import DEFAULT_PATH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.gpu.nvidia.runtime.log import ToolkitLog
+    from minirun.gpu.nvidia.shared.log import ToolkitLog
 
 _TRIPLETS = ("x86_64-linux-gnu", "aarch64-linux-gnu")
 LIBRARY_FOLDERS = (

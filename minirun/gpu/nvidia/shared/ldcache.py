@@ -17,7 +17,7 @@ import struct
 from minirun.core.errors import GPUError
 from minirun.core.keeping.record import Record
 from minirun.gpu import driverroot
-from minirun.gpu.nvidia.cli.catalog import LD_SO_CACHE
+from minirun.gpu.nvidia.shared.catalog import LD_SO_CACHE
 
 NEW_MAGIC, OLD_MAGIC = b"glibc-ld.so.cache1.1", b"ld.so-1.7.0"
 _OLD_HEADER, _OLD_ENTRY, _OLD_COUNT = 16, 12, 12

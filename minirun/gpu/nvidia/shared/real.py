@@ -29,9 +29,8 @@ from minirun.core.errors import GPUError
 from minirun.gpu import driverroot, trusted
 from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
-from minirun.gpu.nvidia import wsl
-from minirun.gpu.nvidia.cli import catalog, ldcache, nvml
-from minirun.gpu.nvidia.find import LIBRARY_FOLDERS, Finder, chain, real
+from minirun.gpu.nvidia.shared import catalog, ldcache, nvml, wsl
+from minirun.gpu.nvidia.shared.find import LIBRARY_FOLDERS, Finder, chain, real
 
 _Table = dict[str, tuple[int, ...]]
 _CONTAINED = "/run/nvidia/driver"

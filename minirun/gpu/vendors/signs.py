@@ -1,4 +1,4 @@
-"""The variables by which a container asks for GPUs of another vendor than NVIDIA, and who obeys.
+"""The other vendors than NVIDIA: what asks for their GPUs, and what a host with such a GPU has.
 
 An image may have set such a variable. So it is obeyed only if the caller chose that vendor
 (--gpu-driver=amd), as the vendors' own runtimes are chosen; and if the vendor's driver is loaded.
@@ -12,12 +12,16 @@ from minirun.core.config import Config
 
 OTHER_VENDORS = {"amd": "AMD_VISIBLE_DEVICES", "intel": "", "gaudi": "HABANA_VISIBLE_DEVICES"}
 """Vendor → the variable that asks for its GPUs, "" for none. See minirun.gpu.vendors."""
+KINDS = {"amd": "amd.com/gpu", "intel": "intel.com/gpu", "gaudi": "intel.com/gaudi"}
+"""Vendor → CDI kind."""
 GPU_DRIVERS = ("nvidia", "simulated", *OTHER_VENDORS)
 NOTHING = ("", "none", "void")
-_SIGNS = {
-    "AMD_VISIBLE_DEVICES": "/sys/module/amdgpu",
-    "HABANA_VISIBLE_DEVICES": "/sys/bus/pci/drivers/habanalabs",
-}
+_AMD, _HABANA = "/sys/module/amdgpu", "/sys/bus/pci/drivers/habanalabs"
+FOLDERS = (
+    _AMD, "/sys/bus/pci/drivers/i915", "/sys/bus/pci/drivers/xe", "/sys/class/accel", _HABANA,
+)  # fmt: skip
+"""Where no such folder is, none of these vendors has a GPU on this host."""
+_LOADED = {"AMD_VISIBLE_DEVICES": _AMD, "HABANA_VISIBLE_DEVICES": _HABANA}
 """Variable → what exists if the vendor's driver is loaded."""
 
 
@@ -31,7 +35,7 @@ def vendor(config: Config) -> str:
     if chosen.gpus is not None and chosen.gpu_driver in OTHER_VENDORS:
         return chosen.gpu_driver
     variable = asking(config)
-    loaded = variable and os.path.isdir(chosen.driver_root + _SIGNS[variable])
+    loaded = variable and os.path.isdir(chosen.driver_root + _LOADED[variable])
     return chosen.gpu_driver if loaded else ""
 
 
@@ -48,7 +52,9 @@ def refused(config: Config) -> str:
         return ""
     env = config.environment
     for name, variable in OTHER_VENDORS.items():
-        if env.get(variable, "").strip().lower() not in NOTHING and os.path.isdir(_SIGNS[variable]):
+        if env.get(variable, "").strip().lower() not in NOTHING and os.path.isdir(
+            _LOADED[variable]
+        ):
             return name
     return ""
 
