@@ -36,7 +36,7 @@ PROCESSES = {
     ("__main__.py", "start"): "runtime",
     ("core/lifecycle.py", "run_init"): "init",
     ("core/stages/s3_prestart.py", "_hook"): "hook",
-    ("gpu/nvidia/cli/ldconfig.py", "_become"): "ldconfig",
+    ("gpu/ldconfig.py", "_become"): "ldconfig",
     ("net/nft.py", "_become"): "nft",
 }
 """A function that one kind of process alone calls → the name of that."""

@@ -91,6 +91,10 @@ def _choices(flags: GpuOptions, selector: GpuSelector) -> Choices:
 
 
 def _folder(flag: str, path: str, hint: str) -> str:
+    """Return the folder that a flag names, without links; "" without one.
+
+    Raises UsageError, GPUError.
+    """
     if not path:
         return ""
     if fault := trusted.not_a_folder(path):

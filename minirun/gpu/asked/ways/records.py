@@ -46,7 +46,7 @@ class GpuRequest(Record):
         )
 
     def driver_to_tell(self) -> str:
-        """Return the same, and say so if it is the simulated one."""
+        """Return the driver, and say on standard error if it is the simulated one."""
         driver = self.driver()
         if driver == "simulated":
             self.tell_simulated()
