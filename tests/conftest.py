@@ -325,7 +325,7 @@ def _containers() -> set[str]:
 
 
 def _roots() -> set[str]:
-    """The state roots that the store knows of. One that is gone, a lesson's, is forgotten by itself."""
+    """The state roots that the store knows of; of one that is gone the next command lets go."""
     return {f"{entry} -> {root}" for entry, root in roots_of(STORE) if os.path.isdir(root)}
 
 
