@@ -6,9 +6,11 @@ minirun.core.keeping.numbers; ports minirun.common.ports.
 
 from __future__ import annotations
 
-import re
-
 from minirun.core.keeping.numbers import LARGEST, whole
+from minirun.core.lazy import lazy
+
+with lazy:
+    import re  # `run` needs none of it
 
 _MOST = 8191
 """The largest number of a CPU or a memory node: a kernel has at most 8192 (CONFIG_NR_CPUS)."""
@@ -17,13 +19,15 @@ _UNITS = {
 }  # fmt: skip
 """In nanoseconds. Micro is U+00B5 or, on some keyboards, the Greek letter U+03BC."""
 _DECIMAL = r"(\d+(?:\.\d*)?|\.\d+)"
-_PART = re.compile(rf"{_DECIMAL}({'|'.join(_UNITS)})", re.ASCII)
-_DURATION = re.compile(rf"[+-]?(?:0|(?:{_PART.pattern})+)", re.ASCII)
+_PART = rf"{_DECIMAL}({'|'.join(_UNITS)})"
+_DURATION = rf"[+-]?(?:0|(?:{_PART})+)"
 
 
 def decimal(text: str) -> float | None:
     """Return the number of 1, 1.5 or .5. float() would also read 1e3, 1_0, nan and infinity."""
-    return float(text) if re.fullmatch(_DECIMAL, text, re.ASCII) else None
+    before, _, after = text.partition(".")
+    digits = before + after
+    return float(text) if digits and not digits.strip("0123456789") else None
 
 
 def listed(text: str) -> set[int] | None:
@@ -43,9 +47,9 @@ def nanoseconds(text: str) -> int | None:
 
     None, too, if they are more than Go counts: https://pkg.go.dev/time#ParseDuration.
     """
-    if not _DURATION.fullmatch(text):
+    if not re.fullmatch(_DURATION, text, re.ASCII):
         return None
-    length = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    length = sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, text, re.ASCII))
     if length > LARGEST:
         return None
     return round(-length if text.startswith("-") else length)

@@ -138,8 +138,8 @@ def os_error(code: int, path: str | None = None) -> OSError:
 
 def reason(error: Exception) -> str:
     """Return an error's own words; those of an OSError are the kernel's: permission denied."""
-    code = getattr(error, "errno", None)
-    return os.strerror(code).lower() if code else str(error)
+    words: str | None = getattr(error, "strerror", None)
+    return words.lower() if words else str(error)
 
 
 def from_os(error: OSError, doing: str = "") -> MinirunError:

@@ -116,7 +116,8 @@ def signal_number(text: str) -> int:
     base, sign, step = name[:5], name[5:6], name[6:]
     if name in SIGNALS:
         return SIGNALS[name]
-    steps, number = whole(step, 0, 15), whole(text, 0, 64)
+    steps = whole(step, 0, 15) if len(step) < 3 else None
+    number = whole(text, 0, 64) if len(text) < 3 else None
     if (base, sign) in (("RTMIN", "+"), ("RTMAX", "-")) and steps is not None:
         return SIGNALS[base] + (steps if sign == "+" else -steps)
     if number is None:
