@@ -117,7 +117,7 @@ class Cgroup(ABC):
         """
 
     def entered(self) -> None:  # noqa: B027  (few have anything to do then)
-        """Called when init has joined: end the process that held the cgroup (systemd's alone)."""
+        """Called when init is ready: systemd's cgroup then ends the process that held it."""
 
     @abstractmethod
     def clone_fd(self) -> int:

@@ -54,7 +54,7 @@ def insn(code: int, dst: int = 0, src: int = 0, off: int = 0, imm: int = 0) -> b
 
 
 def prologue(wanted: int, kind: int) -> bytes:
-    """Return the instructions that fill the registers MAJOR and MINOR, and these two."""
+    """Return the instructions that fill the registers MAJOR, MINOR, `wanted` and `kind`."""
     return (
         insn(LDX_W, wanted, 1, 0)
         + insn(MOV_X, kind, wanted)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def effective(rules: Iterable[DeviceRule]) -> list[DeviceRule]:
-    """Return the same list without what has no effect in it: the shortest order-true form.
+    """Return the rules without those that have no effect; the others stay in order.
 
     Denials that stand before the first permission go too: there is nothing yet that they deny.
     """

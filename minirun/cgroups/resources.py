@@ -237,5 +237,5 @@ def setting(name: str, file: str, value: str) -> Setting:
 
 
 def or_max(value: int | str) -> str:
-    """Return a value as a file takes it that says "max" for unlimited."""
+    """Return a value for a file in which "max" means unlimited: "max" for one below 0."""
     return "max" if isinstance(value, int) and value < 0 else str(value)

@@ -118,7 +118,7 @@ def _refuse_holes(rules: list[DeviceRule], default: bool) -> None:
 
 
 def _joined_halves(permissions: list[DeviceRule]) -> list[DeviceRule]:
-    """Return what is missing if one rule permits r and another w to the same nodes.
+    """Return the rules rw to add where one rule permits r and another w to the same nodes.
 
     The v1 controller permits an open for both only if one single exception holds both.
     Raises ConfigError if that would be too many exceptions.

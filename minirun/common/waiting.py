@@ -5,9 +5,13 @@ The end of a process is waited for by its pidfd: minirun.core.keeping.state.has_
 
 from __future__ import annotations
 
-import fcntl
 import select
 import time
+
+from minirun.core.lazy import lazy
+
+with lazy:  # a viewer of recordings on another system has none
+    import fcntl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ UNNOTED_ENDS = 2.0
 def start(
     container: Container, channel: Channel, on_running: Callable[[], None] | None = None
 ) -> None:
-    """Let init become the container's command, and make sure that it did; call `on_running` then.
+    """Let init become the container's command; once it has, call `on_running`.
 
     Raises CommandError (126, 127) if execve failed, MinirunError if init died before, OSError.
     """

@@ -208,7 +208,7 @@ def _links(root: OwnRoot, folder: str) -> dict[str, str]:
 
 
 def resolve(root: Root, path: str, seen: Seen) -> tuple[str, bool]:
-    """Return (`path` without links, inside the root; whether a link on it passes above the root).
+    """Return (`path` without links, inside the root; True if ".." would have left the root).
 
     What does not exist stays as it is. `seen` keeps what was looked at: many files have the same
     folders, and nothing changes between two calls with the same one.

@@ -228,7 +228,7 @@ def _clean(said: bytes) -> str:
 def _become(
     target: Target, folders: tuple[str, ...], hidden: list[str], output: int, failed: int
 ) -> NoReturn:
-    """Become the target's ldconfig, from which the folders `hidden` are covered.
+    """Become the target's ldconfig, which cannot see the folders `hidden`.
 
     It prints into `output`. If that fails, write the reason to the pipe `failed`.
     """

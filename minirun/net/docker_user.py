@@ -123,7 +123,7 @@ def _mark(store: str) -> str:
 
 
 def keep(route: Route, store: str, networks: list[Network], chains: str) -> None:
-    """Let the rules of these networks stand there, and no others of this store.
+    """Make docker's chain hold the rules of these networks, and no others of this store.
 
     `chains`: those of all tables; empty: rules go, and none is added. The caller holds the lock.
     Raises NetworkError, OSError.

@@ -241,7 +241,7 @@ def inside_plan(network: Network, lease: Lease) -> list[NetworkStep]:
 
 
 def default_routes(networks: list[Network], there: set[int]) -> list[NetlinkRequest]:
-    """Return the routes that lead all else by the first network that leads out, one a family.
+    """Return the default routes, one for each family: by the first network that leads out.
 
     `there`: the families, AF_INET and AF_INET6, that have theirs already.
     """

@@ -176,7 +176,7 @@ class Streams:
             self.others = None
 
     def _listen(self) -> None:
-        """Make what `attach` comes to; warn if the directory is full, say."""
+        """Open what `attach` connects to; warn if that fails."""
         if not (self.detach and self.attachable) or self.others:
             return
         try:
@@ -185,7 +185,7 @@ class Streams:
             warn(from_os(error, "no command can attach to the container").line())
 
     def _open_log(self) -> OutputLog | None:
-        """Return what keeps the output; None if nothing is to be kept, or can be."""
+        """Return what keeps the output; None if nothing is to be kept, or if that fails."""
         if not self.log:
             return None
         try:

@@ -277,7 +277,7 @@ def test_no_text_speaks_of_what_is_not_there() -> None:
         assert set(texts.get("flags", {})) <= set(own), name
     assert all(help.usage(Flags, name).startswith(f"Usage: minirun {name} ") for name in plain)
     assert len(commands()) == len({one.__name__ for one in commands()})
-    assert sorted(help.TEXTS["commands"]) == sorted(cli.COMMANDS)
+    assert sorted(help.COMMANDS) == sorted(cli.COMMANDS)
 
 
 def test_numbers_and_names_in_the_help_are_those_of_the_program() -> None:

@@ -13,8 +13,8 @@ from required import installed, skip
 from tutorials.publish.reference import one_start, start
 
 ANEW = "the way of a start has changed: `make path` writes the page anew"
-PLAIN, GPUS = "## A plain start", "## With two GPUs, besides"
-VERSION_2, NETWORK = "## With cgroup version 2, instead", "## With the default network, besides"
+PLAIN, GPUS = "## A plain start", "## What two GPUs add"
+VERSION_2, NETWORK = "## What cgroup version 2 replaces", "## What the default network adds"
 
 
 def part(head: str) -> str:

@@ -207,7 +207,7 @@ def _check(flags: CreateFlags) -> None:
 
 
 def _limits(flags: CreateFlags) -> OutputLimits | None:
-    """Return the bounds of the container's log; None if none is kept. Raises UsageError."""
+    """Return the bounds of the log of its output; None if none is kept. Raises UsageError."""
     if flags.log_driver == "none":
         return None
     return words.log_limits(flags.log_opt) if flags.log_opt else OutputLimits()

@@ -69,7 +69,7 @@ def _refuse(value: object) -> None:
 
 
 def _pretty(value: Any, step: str, line: str) -> str:
-    """Return a value as JSON of several lines; `line` is a line's end with its indent."""
+    """Return a value as JSON of several lines; `line` is a newline and this level's indent."""
     inner = line + step
     if isinstance(value, dict) and value:
         rows = [f"{encode_basestring(k)}: {_pretty(v, step, inner)}" for k, v in value.items()]

@@ -126,7 +126,7 @@ def read_regular(fd: int, limit: int) -> bytes:
 
 
 def read_on(fd: int) -> bytes:
-    """Return what is in the open file `fd`, from where it is up to its end. Raises OSError."""
+    """Return the rest of the open file `fd`: from its offset to its end. Raises OSError."""
     chunks = []
     while chunk := os.read(fd, 1 << 16):
         chunks.append(chunk)

@@ -58,7 +58,7 @@ def leave_keyring(container: Container) -> None:
 
 
 def limit(container: Container) -> None:
-    """Set what a process sets for itself alone. Raises OSError, ConfigError."""
+    """Set what a process can set only for itself: rlimits, labels. Raises OSError, ConfigError."""
     for extra in container.extras.values():
         extra.limit()  # rlimits, the OOM score, scheduler, labels
 

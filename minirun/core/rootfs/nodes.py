@@ -107,7 +107,7 @@ class Guarded(Record):
         return self.operation.describe()
 
     def execute(self, root: Root) -> None:
-        """Make it, unless that were in a folder of the host. Raises MinirunError, OSError."""
+        """Make it; in a folder of the host that is an error. Raises MinirunError, OSError."""
         if not self.roots:
             self.roots.append(OwnRoot(root.fd))
         operation = self.operation

@@ -90,7 +90,7 @@ class OwnRoot(Root):
         return self._mountable(super().make_file(path, mode, links), path)
 
     def _step(self, parent: int, name: str, path: str, mode: int, links: int) -> int:
-        """Do the same in a folder that is not the host's. Raises MinirunError, OSError."""
+        """Step as Root does; in a host's folder that is an error. Raises MinirunError, OSError."""
         self._refuse(parent, path, keep=True)
         return super()._step(parent, name, path, mode, links)
 

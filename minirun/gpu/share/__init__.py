@@ -184,7 +184,7 @@ def claim(root: str, rows: list[Holder]) -> dict[str, list[str]]:
 
 
 def exclusive_elsewhere(settings: Settings) -> list[Holder]:
-    """Return the exclusive rows of the other roots in use; of a named root, of minirun's own.
+    """Return the exclusive rows of the other roots: of all; from a named root, of minirun's own.
 
     Raises GPUError, OSError.
     """

@@ -75,7 +75,7 @@ class Seccomp(Extra):
             state.write(f"{self.container.directory}/{places.SECCOMP}", text)
 
     def before_pivot(self, root: Root) -> None:
-        """Take what the runtime has compiled by now."""
+        """Read the filter: the runtime compiled it while init built the root filesystem."""
         if self.rules:
             self.filter = self._read(os.pread(self.memfd, os.fstat(self.memfd).st_size, 0).decode())
             os.close(self.memfd)
@@ -107,7 +107,7 @@ class Seccomp(Extra):
             self.install(channel)
 
     def after_user(self, channel: Channel) -> None:
-        """Install it, if it has a listener. Raises MinirunError, OSError."""
+        """Install it with noNewPrivileges and a listener. Raises MinirunError, OSError."""
         if self.late and self.filter.listener:
             self.install(channel)
 

@@ -169,6 +169,8 @@ def _rooms(plain: Start, gpus: Start) -> str:
         for traced in (plain, gpus):
             cells += _count(traced, (e for e in traced.functions() if _room(e) == room))
         lines.append(f"| {room} | {' | '.join(map(str, cells))} |")
+    sums = [each for traced in (plain, gpus) for each in _count(traced, traced.functions())]
+    lines.append(f"| all | {' | '.join(map(str, sums))} |")
     return "\n".join(lines)
 
 

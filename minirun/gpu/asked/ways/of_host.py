@@ -25,7 +25,7 @@ def is_asked(request: GpuRequest, given: RunGpus) -> bool:
 
 
 def give(request: GpuRequest, given: RunGpus) -> RunGpus:
-    """Return `given` with the variables. Raises UsageError, GPUError, OSError."""
+    """Return `given` with the variables for NVIDIA's hook. Raises UsageError, GPUError, OSError."""
     flags, selector = request.flags, request.selector
     driver = request.driver_to_tell()
     devices = _counted(request, driver) if selector.amount else selector.devices

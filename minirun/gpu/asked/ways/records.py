@@ -98,7 +98,7 @@ class RunGpus(Record):
     """The beginning of CDI's names for GPUs of the vendor whose GPUs these are."""
 
     def by_variables(self, request: GpuRequest, driver: str, *env: str) -> RunGpus:
-        """Return it with the variables that NVIDIA's hook reads (Figure 2). Raises UsageError."""
+        """Return a copy with the variables `env`, which NVIDIA's hook reads. Raises UsageError."""
         is_hook = request.flags.mode == "hook"
         hook = installed_hook.row(driver, request.settings.store) if is_hook else None
         choices = self.choices._replace(gpu_driver=driver, gpu_hook=is_hook)

@@ -151,7 +151,7 @@ def visible(env: dict[str, str], swarm_resources: tuple[str, ...] = ()) -> tuple
 
 
 def listed(env: dict[str, str], swarm_resources: tuple[str, ...] = ()) -> tuple[str, ...] | None:
-    """Return the same, names of CDI devices as well."""
+    """Return the devices that an environment names, as `visible`, CDI's names as well."""
     swarm = [env[name] for name in swarm_resources if name in env]
     text = ",".join(swarm) if swarm else env.get(VISIBLE)
     return ("all",) if text is None and _is_legacy(env) else _chosen(_items(text))
@@ -168,7 +168,7 @@ def _items(text: str | None) -> list[str]:
 
 
 def _chosen(items: list[str]) -> tuple[str, ...] | None:
-    """Apply the rules to a list of devices."""
+    """Return a list's devices, each once; ("all",) for all, () for none, None for void."""
     if not items or "void" in items:
         return None
     for item in items:
