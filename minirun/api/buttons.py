@@ -14,7 +14,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from minirun.show.text.event_row import clean
+from minirun.show.log.event_row import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

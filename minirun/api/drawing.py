@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from html import escape
 
 from minirun.api.table import Shown
+from minirun.show.log import event_row
 from minirun.show.log.event import Event
 from minirun.show.log.narrate import Narrator
 from minirun.show.log.order import Births
-from minirun.show.text import event_row
 from minirun.show.text.lanes import HTML_COLOURS, Lanes, Pieces
 
 _BOLD = "font-weight:600"

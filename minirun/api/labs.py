@@ -16,7 +16,7 @@ from minirun.api.table import Shown
 from minirun.core.errors import UsageError
 from minirun.core.lazy import lazy
 from minirun.knowledge.texts import ENGLISH
-from minirun.show.text.event_row import clean
+from minirun.show.log.event_row import clean
 from minirun.teach.lab import labs
 from minirun.teach.lab.places import LABS, graded_mark
 

@@ -8,7 +8,7 @@ from minirun.api.child import Location
 from minirun.api.table import Shown
 from minirun.core.errors import MinirunError
 from minirun.knowledge.texts import ENGLISH
-from minirun.show.text.event_row import clean, wrap
+from minirun.show.log.event_row import clean, wrap
 from minirun.teach.levels import programs
 
 HOME = "~/ladder"

@@ -13,7 +13,7 @@ from minirun.api.table import Shown
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.keeping import state
 from minirun.core.lazy import lazy
-from minirun.show.text.event_row import clean
+from minirun.show.log.event_row import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from minirun.show.text.event_row import clean
+from minirun.show.log.event_row import clean
 from minirun.show.text.table import aligned
 
 

@@ -23,9 +23,9 @@ from minirun.core.errors import StateError, UsageError, reason
 from minirun.core.keeping.settings import BOUNDARIES
 from minirun.show.log import find
 from minirun.show.log.event import Event
+from minirun.show.log.event_row import WIDTH
 from minirun.show.log.recording import Recording, read
 from minirun.show.page import html
-from minirun.show.text.event_row import WIDTH
 
 _HINT = "minirun.run(…, snapshots=True) takes them"
 

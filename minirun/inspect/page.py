@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from minirun.inspect.document import Anatomy, ConfigSeccomp, MountFacts
-from minirun.show.text import event_row
+from minirun.show.log import event_row
 
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _LONG = 36

@@ -9,7 +9,7 @@ from conftest import Program
 from minirun.api import Timeline, replay, run
 from minirun.core.errors import StateError, UsageError
 from minirun.recordings import RECORDINGS
-from minirun.show.text import event_row
+from minirun.show.log import event_row
 
 
 def one(name: str) -> Timeline:

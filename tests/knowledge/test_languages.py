@@ -16,8 +16,8 @@ from minirun.knowledge import seccomp, texts
 from minirun.knowledge.language import choose
 from minirun.knowledge.texts import Topic
 from minirun.show.compare import starts_page
+from minirun.show.log import event_row
 from minirun.show.page import html, page_data
-from minirun.show.text import event_row
 
 FOLDER = Path(package.__file__).parent / "knowledge"
 FILES = sorted(path.name for path in (FOLDER / "en").iterdir())
@@ -209,7 +209,7 @@ def test_an_unknown_language_is_one_line(minirun: Program, words: tuple[str, ...
 
 
 def test_korean_fits_into_80_columns(minirun: Program) -> None:
-    from minirun.show.text.event_row import display_width
+    from minirun.show.log.event_row import display_width
 
     for words in ((), ("stage 5",), ("mount",), ("seccomp socket",), ("--hints", "root")):
         done = minirun("--lang", "ko", "explain", *words, env={"COLUMNS": "80"})

@@ -13,8 +13,7 @@ import pytest
 from conftest import Program
 from minirun import recordings
 from minirun.core.keeping.places import HISTORY
-from minirun.show.log import recording
-from minirun.show.text import event_row
+from minirun.show.log import event_row, recording
 
 NAMES = tuple(recordings.RECORDINGS)
 SIMULATED = ("gpus-0-1", "figure-1", "runc-gpus")

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from minirun.show.log.event import Event
+from minirun.show.log.event_row import STAGES
 from minirun.show.log.recording import Recording
-from minirun.show.text.event_row import STAGES
 from show.browser import Browser
 
 _ARROW = re.compile(r" *(?P<time>[\d.]+)ms [│├](?P<shaft>[─◄► A-Za-z_0-9…-]+)[│┤]")

@@ -16,7 +16,7 @@ from minirun.api.table import Shown
 from minirun.core.errors import UsageError
 from minirun.knowledge import language as languages
 from minirun.knowledge import texts
-from minirun.show.text.event_row import clean
+from minirun.show.log.event_row import clean
 
 
 class CellOutput(Shown):

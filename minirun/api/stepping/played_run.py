@@ -8,11 +8,11 @@ from minirun.api.stepping.holder import check
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping.settings import BOUNDARIES
 from minirun.show.compare import snapshots
+from minirun.show.log import event_row
 from minirun.show.log.event import Event
 from minirun.show.log.pattern import Pattern
 from minirun.show.log.recording import Recording
 from minirun.show.step import anatomy, destinations
-from minirun.show.text import event_row
 from minirun.show.web.board import Board
 
 TYPE_CHECKING = False

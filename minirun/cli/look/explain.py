@@ -29,8 +29,8 @@ from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.engines import journal
 from minirun.knowledge import AROUND, ENGLISH, HINT, Topic, language
-from minirun.show.log import recorded
-from minirun.show.text import event_row, explained, paint, table
+from minirun.show.log import event_row, recorded
+from minirun.show.text import explained, paint, table
 
 _WIDEST = 100
 _MOST_BYTES = 1 << 20

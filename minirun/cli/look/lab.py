@@ -10,8 +10,8 @@ from minirun.cli.output import show, write
 from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.knowledge import language
+from minirun.show.log.event_row import wrap
 from minirun.show.text import paint, table
-from minirun.show.text.event_row import wrap
 from minirun.teach.lab import checks, labs
 from minirun.teach.lab.folder import LabFolder
 from minirun.teach.lab.labs import SOLVED, LabTexts

@@ -15,8 +15,8 @@ from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.lazy import lazy
 from minirun.knowledge import language
+from minirun.show.log.event_row import wrap
 from minirun.show.text import paint, table, terminal
-from minirun.show.text.event_row import wrap
 from minirun.teach.levels import checks, material, programs, sandbox
 from minirun.teach.levels.programs import Level
 from minirun.teach.levels.sandbox import CheckAnswer, Job

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from minirun.knowledge.texts import Topic
 from minirun.show.compare import comparer, starts
 from minirun.show.compare.snapshots import LineDifference, lines
+from minirun.show.log import event_row
 from minirun.show.log.event import Event
+from minirun.show.log.event_row import clean
 from minirun.show.log.recorded import result
 from minirun.show.log.recording import Recording
-from minirun.show.text import event_row, paint
-from minirun.show.text.event_row import clean
+from minirun.show.text import paint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from minirun import knowledge
 from minirun.knowledge.texts import Topic
 from minirun.show.compare import comparer
 from minirun.show.compare.comparer import PartDifference
+from minirun.show.log import event_row
 from minirun.show.log.event import Event
 from minirun.show.log.recording import Recording
-from minirun.show.text import event_row
 
 _CGROUP = "/sys/fs/cgroup/"
 _NUMBERS = re.compile(r"(/proc/|/fd/|--pid=|pid[ =:]*)\d+")

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from minirun.knowledge.texts import Phrases, Topic
 from minirun.show.compare import starts
 from minirun.show.compare.starts import EventDifference
+from minirun.show.log import event_row
 from minirun.show.log.event import Event
 from minirun.show.log.recording import Recording
-from minirun.show.text import event_row
 
 
 class Pair(NamedTuple):

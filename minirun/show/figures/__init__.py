@@ -4,5 +4,5 @@ figure_1   which container has which GPU
 figure_2   config.json → the arguments of nvidia-container-cli
 figure_3   the seven stages, with their times
 network    networks, their bridges, cables and containers
-axis       the axis of time; labels: where the names of arrows stand
+labels     where the names of arrows stand
 """

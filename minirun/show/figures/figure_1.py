@@ -15,8 +15,8 @@ from minirun.show.compare import snapshots
 from minirun.show.figures import figure_3
 from minirun.show.log import milestones
 from minirun.show.log.event import Event
+from minirun.show.log.event_row import clean
 from minirun.show.log.recording import Recording
-from minirun.show.text.event_row import clean
 
 _ROW, _HEAD, _GAP = 16, 30, 24
 _LEAST = 190

@@ -7,8 +7,8 @@ on the right the argument list that it made of them. A line leads from a variabl
 from minirun.core.errors import StateError
 from minirun.gpu.asked.request import CAPABILITIES
 from minirun.show.figures import figure_3
+from minirun.show.log.event_row import clean
 from minirun.show.log.recording import Recording
-from minirun.show.text.event_row import clean
 
 _ROW = 20
 _RIGHT = 560

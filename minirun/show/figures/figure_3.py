@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 
 from minirun.knowledge.texts import Phrases
 from minirun.show.figures import labels
-from minirun.show.figures.axis import Axis, began
+from minirun.show.log.axis import Axis, began
 from minirun.show.log.event import Event
+from minirun.show.log.event_row import clean, display_width, duration, is_named, weight
 from minirun.show.log.order import OPENED
 from minirun.show.log.recording import FifoMessage, Recording, Stage, unheld
-from minirun.show.text.event_row import clean, display_width, duration, is_named, weight
 
 ACTORS = ("runtime", "init", "hook", "cli")
 """The order of the lanes, from top to bottom; only those that acted are drawn."""

@@ -24,7 +24,7 @@ from minirun.core.keeping.visible import clean
 from minirun.inspect.network import passages
 from minirun.net.ruleset import DROP
 from minirun.show.figures import figure_3
-from minirun.show.text import event_row
+from minirun.show.log import event_row
 from minirun.show.text import network_picture as picture_text
 
 TYPE_CHECKING = False

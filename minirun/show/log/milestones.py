@@ -9,7 +9,7 @@ A row stands where the last of its calls stood, and is told with the next milest
 from __future__ import annotations
 
 from minirun.core.keeping.record import Record
-from minirun.show.text import event_row
+from minirun.show.log import event_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _group(key: tuple[int, str, str, str], calls: list[tuple[str, Event]]) -> Gr
 
 
 def row(group: Group, start: int, now: int) -> event_row.Row:
-    """Return a group as a row; times as in :func:`minirun.show.text.event_row.row`."""
+    """Return a group as a row; times as in :func:`minirun.show.log.event_row.row`."""
     count = len(group.items)
     what = f"{count} {HEADS[group.name][count > 1]}"
     named = sorted(group.items, key=_is_usual)[:_MOST]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from minirun.show.log import milestones
+from minirun.show.log import event_row, milestones
 from minirun.show.log.event import began
 from minirun.show.log.order import OPENED, Clock, Waits, is_birth
 from minirun.show.log.summary import Summary
-from minirun.show.text import event_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
 from minirun.engines.roots import short
-from minirun.show.log import find, recording
+from minirun.show.log import event_row, find, recording
 from minirun.show.log.find import Log
 from minirun.show.log.recording import Recording
-from minirun.show.text import event_row, paint
+from minirun.show.text import paint
 from minirun.show.text.table import aligned
 
 TYPE_CHECKING = False

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from minirun.core.errors import StateError
+from minirun.show.log import event_row
 from minirun.show.log.event import Event, Reader, began
 from minirun.show.log.order import Waits, clones_before_children, init_of, is_birth
-from minirun.show.text import event_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ A stage that a start does not have (4 and 5, if there is no GPU to put in) has i
 
 from __future__ import annotations
 
-from minirun.show.log import milestones
-from minirun.show.text import event_row
+from minirun.show.log import event_row, milestones
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

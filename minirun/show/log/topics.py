@@ -5,7 +5,7 @@ from typing import Any
 
 from minirun import knowledge
 from minirun.show.log.event import Event
-from minirun.show.text.event_row import STAGES, clean
+from minirun.show.log.event_row import STAGES, clean
 
 _SHOWN = ("title", "here", "cause", "advice", "man", "spec", "real")
 

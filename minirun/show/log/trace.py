@@ -18,10 +18,10 @@ attach an arrow to a slice only.
 
 from typing import Any
 
-from minirun.show.figures.axis import began
+from minirun.show.log import event_row
+from minirun.show.log.axis import began
 from minirun.show.log.event import Event
 from minirun.show.log.recording import Recording, unheld
-from minirun.show.text import event_row
 
 TraceObject = dict[str, Any]
 _MESSAGE_WIDTH = 1.0

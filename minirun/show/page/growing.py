@@ -5,7 +5,7 @@ from typing import Any
 
 from minirun.knowledge.texts import Phrases
 from minirun.show.figures import figure_3
-from minirun.show.figures.axis import Axis
+from minirun.show.log.axis import Axis
 from minirun.show.log.event import Event
 from minirun.show.log.order import clones_before_children
 from minirun.show.log.recording import Recording

@@ -25,11 +25,11 @@ from minirun import knowledge
 from minirun.knowledge.texts import Phrases
 from minirun.show.compare.starts_page import Pair
 from minirun.show.figures import figure_3
-from minirun.show.figures.axis import Axis
+from minirun.show.log import event_row
+from minirun.show.log.axis import Axis
 from minirun.show.log.narrate import Narrator
 from minirun.show.log.recording import Recording, unheld
 from minirun.show.page import page_data
-from minirun.show.text import event_row
 
 _PAGE = Path(__file__).parent
 _SCRIPTS = (

@@ -11,14 +11,14 @@ from minirun.core.keeping.settings import BOUNDARIES
 from minirun.knowledge.texts import Phrases
 from minirun.show.compare.snapshots import PARTS, lines
 from minirun.show.figures import figure_3
-from minirun.show.figures.axis import Axis, began
+from minirun.show.log import event_row
+from minirun.show.log.axis import Axis, began
 from minirun.show.log.event import Event
 from minirun.show.log.milestones import of_one
 from minirun.show.log.narrate import Narrator
 from minirun.show.log.order import Clock, steps
 from minirun.show.log.recording import Recording
 from minirun.show.log.topics import Topics
-from minirun.show.text import event_row
 
 _MILESTONE = 76
 """Characters of a milestone at most: one line of a card that fits on a projector."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from minirun import knowledge
 from minirun.core.keeping import places
+from minirun.show.log import event_row
 from minirun.show.log.event import Event
-from minirun.show.text import event_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
 """What a page answers to a button of the presenter: texts, as the stepper's terminal has them."""
 
 from minirun.knowledge import language
+from minirun.show.log import event_row
 from minirun.show.step import anatomy, lines
 from minirun.show.step.controller import Controller
 from minirun.show.step.face import Output, Stop
 from minirun.show.step.keys import Key
-from minirun.show.text import event_row
 
 _WIDTH = 100
 """Columns of a text on a page."""

@@ -20,13 +20,13 @@ from minirun.inspect import snapshot
 from minirun.running import lookup
 from minirun.show.compare import snapshots
 from minirun.show.log.event import Event, Tail
+from minirun.show.log.event_row import Row
 from minirun.show.log.narrate import Narrator
 from minirun.show.log.order import OPENED, Births
 from minirun.show.log.pattern import ANY
 from minirun.show.step import destinations, inside, keys
 from minirun.show.step.face import Face, Output, Stop
 from minirun.show.step.until import StopPattern
-from minirun.show.text.event_row import Row
 
 _SIGINT = 2
 _PATIENCE = 10.0

@@ -6,7 +6,8 @@ from rich.text import Text
 
 from minirun.core.keeping.numbers import whole
 from minirun.show.compare.snapshots import LineDifference
-from minirun.show.text import event_row, paint
+from minirun.show.log import event_row
+from minirun.show.text import paint
 from minirun.show.text.terminal import text
 
 _KEPT = "\0"

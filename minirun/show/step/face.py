@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from minirun.show.text import event_row
+from minirun.show.log import event_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.inspect.snapshot import Snapshot
     from minirun.show.compare.snapshots import LineDifference
     from minirun.show.log.event import Event
+    from minirun.show.log.event_row import Row
     from minirun.show.step.keys import Key
-    from minirun.show.text.event_row import Row
 
 
 class Stop(NamedTuple):

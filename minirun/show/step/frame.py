@@ -18,9 +18,10 @@ from minirun.core import gates
 from minirun.core.keeping.record import Record
 from minirun.inspect.snapshot import Snapshot
 from minirun.show.compare.snapshots import LineDifference
+from minirun.show.log import event_row
 from minirun.show.step import differences, sides
 from minirun.show.step.face import Stop
-from minirun.show.text import event_row, lanes, paint
+from minirun.show.text import lanes, paint
 from minirun.show.text.terminal import text
 
 Drawn = list[list[Segment]]

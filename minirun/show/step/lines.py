@@ -4,11 +4,12 @@ import os
 
 from minirun.inspect.snapshot import Snapshot
 from minirun.knowledge import language
+from minirun.show.log import event_row
 from minirun.show.log.event import Event
 from minirun.show.step import anatomy, keys
 from minirun.show.step.controller import Controller
 from minirun.show.step.face import Stop
-from minirun.show.text import event_row, paint
+from minirun.show.text import paint
 
 _OUT = 2
 """The descriptor that it writes to: standard error."""

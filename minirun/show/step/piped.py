@@ -17,12 +17,12 @@ import json
 import os
 from typing import Any
 
+from minirun.show.log import event_row
 from minirun.show.log.event import Event
 from minirun.show.step import keys, lines
 from minirun.show.step.answers import Answers, printable
 from minirun.show.step.controller import Controller
 from minirun.show.step.face import Stop
-from minirun.show.text import event_row
 
 KEYS = ("next", "continue", "until", "shell", "why", "inspect", "back", "quit")
 """What may be asked for."""

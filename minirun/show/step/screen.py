@@ -16,6 +16,7 @@ from rich.segment import SegmentLines
 from minirun import knowledge
 from minirun.knowledge import language
 from minirun.show.compare.snapshots import LineDifference
+from minirun.show.log import event_row
 from minirun.show.log.event import Event
 from minirun.show.log.order import is_birth
 from minirun.show.step import anatomy, differences, frame, keys
@@ -24,7 +25,7 @@ from minirun.show.step.face import Stop
 from minirun.show.step.frame import View
 from minirun.show.step.pager import Pager
 from minirun.show.step.tty import Tty
-from minirun.show.text import event_row, paint
+from minirun.show.text import paint
 from minirun.show.text.terminal import console
 
 _MOST_ROWS = 200

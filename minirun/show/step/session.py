@@ -10,6 +10,7 @@ import os
 from minirun.core import gates
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
+from minirun.show.log import event_row
 from minirun.show.step import keys
 from minirun.show.step.controller import Controller
 from minirun.show.step.face import Face
@@ -17,7 +18,6 @@ from minirun.show.step.lines import Lines
 from minirun.show.step.piped import Piped
 from minirun.show.step.tty import Tty
 from minirun.show.step.until import StopPattern
-from minirun.show.text import event_row
 
 with lazy:
     from minirun.show.step import screen  # rich: 0.1 s

@@ -3,7 +3,7 @@
 from typing import Any
 
 from minirun.inspect.snapshot import ProcessFacts, Snapshot
-from minirun.show.text import event_row
+from minirun.show.log import event_row
 
 
 def runtime(taken: Snapshot, words: dict[str, Any]) -> list[str]:

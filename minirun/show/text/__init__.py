@@ -1,6 +1,5 @@
 """The log as text: a row for each event, as lanes, columns or sentences; live or afterwards.
 
-event_row   one event as one row
 lanes       rows as a picture of two lanes
 table       tables and titles: drawn by rich on a terminal, plain elsewhere
 terminal    what rich draws with, for table and the stepper's screen

@@ -3,7 +3,7 @@
 from minirun import knowledge
 from minirun.knowledge import ENGLISH, HINT, Topic
 from minirun.knowledge.texts import ERRNO
-from minirun.show.text import event_row
+from minirun.show.log import event_row
 
 _INDENT = 14
 _NAME = 31

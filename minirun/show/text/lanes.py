@@ -18,7 +18,7 @@ Nothing here needs colours, and nothing Unicode: the same picture in ASCII has |
 
 from __future__ import annotations
 
-from minirun.show.text.event_row import Row, clean, display_width, fit
+from minirun.show.log.event_row import Row, clean, display_width, fit
 
 Pieces = list[tuple[str, str]]
 LEFT = 11

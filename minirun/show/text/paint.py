@@ -15,8 +15,8 @@ import os
 import stat
 
 from minirun.core.keeping.numbers import whole
-from minirun.show.log import summary
-from minirun.show.text import event_row, lanes, sentences
+from minirun.show.log import event_row, summary
+from minirun.show.text import lanes, sentences
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 import os
 from collections.abc import Callable
 
-from minirun.show.log import narrate
+from minirun.show.log import event_row, narrate
 from minirun.show.log.event import Event
 from minirun.show.log.recorded import result
 from minirun.show.log.recording import Recording
-from minirun.show.text import event_row, paint
+from minirun.show.text import paint
 
 _LEAST = 12
 """Columns that an id keeps, however narrow the terminal is."""

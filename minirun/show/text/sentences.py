@@ -7,7 +7,7 @@
 Signs that are names stay as they are: a flag, a path and an argument can be looked up.
 """
 
-from minirun.show.text.event_row import Row, clean
+from minirun.show.log.event_row import Row, clean
 
 _UNITS = (("ms", " milliseconds"), ("µs", " microseconds"), ("s", " seconds"))
 _VERBS = {

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 
 from minirun.core.lazy import lazy
+from minirun.show.log.event_row import clean, display_width, padded
 from minirun.show.text import paint
-from minirun.show.text.event_row import clean, display_width, padded
 
 with lazy:
     from rich import padding as rich_padding

@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.text import Text
 from rich.theme import Theme
 
+from minirun.show.log.event_row import clean
 from minirun.show.text import paint
-from minirun.show.text.event_row import clean
 
 
 def console(fd: int, *, styled: bool, styles: Mapping[str, str] | None = None) -> Console:

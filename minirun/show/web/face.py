@@ -8,12 +8,12 @@ import threading
 from minirun.common.waiting import until
 from minirun.core.keeping.visible import say
 from minirun.knowledge import language
+from minirun.show.log import event_row
 from minirun.show.log.event import Event
 from minirun.show.step import keys, lines
 from minirun.show.step.answers import Answers, printable
 from minirun.show.step.controller import Controller
 from minirun.show.step.face import Stop
-from minirun.show.text import event_row
 from minirun.show.web.board import Board
 from minirun.show.web.server import Server
 

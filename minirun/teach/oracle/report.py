@@ -1,15 +1,16 @@
 """What is printed of a comparison: a table, every disagreement in full, and one line of sums.
 
 Arguments were chosen by the container's user, and paths by its image: all of it goes through
-minirun.show.text.event_row.clean.
+minirun.show.log.event_row.clean.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from minirun.show.log import event_row
 from minirun.show.log.recording import Recording
-from minirun.show.text import event_row, table
+from minirun.show.text import table
 from minirun.show.text.paint import speaks_unicode
 from minirun.teach.oracle.findings import Finding, Report
 from minirun.teach.oracle.witness import Watched

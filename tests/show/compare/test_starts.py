@@ -9,8 +9,8 @@ import pytest
 from conftest import Program
 from minirun import recordings
 from minirun.show.compare import starts
+from minirun.show.log.event_row import display_width
 from minirun.show.log.recording import read
-from minirun.show.text.event_row import display_width
 from show import pages
 from show.browser import Browser
 

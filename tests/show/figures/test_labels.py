@@ -9,7 +9,7 @@ import pytest
 
 from minirun import recordings
 from minirun.show.figures import figure_3, labels
-from minirun.show.text.event_row import clean, is_named
+from minirun.show.log.event_row import clean, is_named
 from show.browser import Browser
 from show.pages import shipped, show
 

@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from minirun.show.figures.axis import Axis
-from minirun.show.log import trace
+from minirun.show.log import event_row, trace
+from minirun.show.log.axis import Axis
 from minirun.show.log.event import Event, event_of
 from minirun.show.log.narrate import Narrator
 from minirun.show.log.order import Waits
 from minirun.show.log.recording import Recording, parse, read
 from minirun.show.page import html, page_data
 from minirun.show.step import frame
-from minirun.show.text import event_row
 from show.readback import times_in
 
 HELD = 0.3

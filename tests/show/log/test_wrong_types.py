@@ -12,7 +12,8 @@ from minirun.show.compare import snapshots
 from minirun.show.log.event import event_of
 from minirun.show.log.recording import Recording, read
 from minirun.show.step import anatomy
-from shapes import ALL, FEW, VALUES, call, fault, nodes, replaced
+from night import CASES
+from shapes import FEW, VALUES, call, fault, nodes, replaced
 
 VIEWS = (
     ("timeline", "FILE"), ("timeline", "--text", "FILE"), ("timeline", "--plain", "FILE"),
@@ -53,13 +54,13 @@ def test_no_view_fails_in_python(minirun: Program, tmp_path: Path, name: str) ->
     faults: dict[str, list[str]] = {}
     turn = 0
     for index, place in enumerate(places(events)):
-        for value in VALUES if ALL else [FEW[index % len(FEW)]]:
+        for value in VALUES if CASES else [FEW[index % len(FEW)]]:
             rows = [changed(event, place, value) for event in events]
             half = rows[: len(rows) // 2] + events[len(rows) // 2 :]
             text = "\n".join(json.dumps(row) for row in (half if turn % 3 else rows))
             file.write_text(f"{text}\n")
             turn += 1
-            for view in VIEWS if ALL or len(place) == 1 else [VIEWS[turn % len(VIEWS)]]:
+            for view in VIEWS if CASES or len(place) == 1 else [VIEWS[turn % len(VIEWS)]]:
                 words = [{"FILE": str(file), "OUT": str(out)}.get(word, word) for word in view]
                 status, said = call(minirun, *words)
                 if found := fault(status, said):

@@ -15,11 +15,11 @@ from conftest import STORE, Program, wait_until
 from minirun.core.keeping.settings import BOUNDARIES, Settings
 from minirun.show.compare import snapshots
 from minirun.show.compare.comparer import PartDifference
+from minirun.show.log.event_row import display_width
 from minirun.show.step import differences
 from minirun.show.step.controller import Controller
 from minirun.show.step.inside import MOST_OUTPUT
 from minirun.show.step.until import StopPattern
-from minirun.show.text.event_row import display_width
 from show.terminal import Start, Terminal
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")

@@ -12,9 +12,9 @@ import pytest
 
 from conftest import Program, wait_until
 from minirun.core.keeping.settings import BOUNDARIES
+from minirun.show.log import event_row
 from minirun.show.step import keys
 from minirun.show.step.until import Pattern
-from minirun.show.text import event_row
 from show.terminal import Start
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from conftest import Program
 from minirun import recordings
-from minirun.show.log import recording
+from minirun.show.log import event_row, recording
 from minirun.show.log.event import event_of
 from minirun.show.log.narrate import Narrator
 from minirun.show.log.recording import Recording
-from minirun.show.text import event_row, paint
+from minirun.show.text import paint
 from minirun.show.text.lanes import Lanes
 from show.readback import Arrow, arrows_in, arrows_of, times_in
 

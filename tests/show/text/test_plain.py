@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from minirun.show.log import event_row
 from minirun.show.log.event import event_of
-from minirun.show.text import event_row, sentences
+from minirun.show.text import sentences
 
 
 def say(unicode: bool = True, **fields: Any) -> str:

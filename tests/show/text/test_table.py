@@ -8,7 +8,7 @@ import termios
 
 import pytest
 
-from minirun.show.text.event_row import display_width
+from minirun.show.log.event_row import display_width
 from minirun.show.text.table import aligned
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minirun
+from minirun.show.log import event_row
 from minirun.show.log.event import Event, event_of
 from minirun.show.log.narrate import Narrator
-from minirun.show.text import event_row
 
 START = 5_000_000_000
 

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minirun.show.figures.axis import Axis
+from minirun.show.log.axis import Axis
 from minirun.show.log.event import event_of
 from minirun.show.log.recording import Recording
 
