@@ -214,9 +214,13 @@ def _bash(found: list[CompletionRow]) -> str:
     return "# minirun's completion for bash: source <(minirun completion bash)\n" + script.lstrip()
 
 
+_ZSH_END = "[[ ${funcstack[1]:-} != _minirun ]] || _bash_complete -F _minirun\n"
+"""As a file of zsh's $fpath the script is read at the first Tab, which waits for an answer."""
+
+
 def _zsh(found: list[CompletionRow]) -> str:
     head = "#compdef minirun\nautoload -U +X bashcompinit && bashcompinit\n"
-    return head + _bash(found)
+    return head + _bash(found) + _ZSH_END
 
 
 _FISH = r"""function __minirun_at

@@ -22,6 +22,16 @@ set +e
 _minirun minirun "${COMP_WORDS[COMP_CWORD]}" ""
 printf '%s\\n' "${COMPREPLY[@]}"
 """
+ZSH = r"""
+zmodload zsh/zpty
+zpty shell zsh -f
+zpty -w shell 'fpath=($SCRIPTS $fpath); autoload -U compinit; compinit -u -D; echo is rea""dy'
+zpty -r shell seen '*is ready*'
+zpty -w -n shell $'minirun histo\t'
+zpty -r shell seen '*history*'
+print ${seen##*ready}
+"""
+"""A terminal in which a person presses Tab for the first time."""
 
 
 def completed(program: Program, line: str) -> set[str]:
@@ -75,3 +85,13 @@ def test_the_script_of_each_shell_is_one(minirun: Program, shell: str) -> None:
     program = shell if shell == "bash" else installed(shell)
     checked = subprocess.run([program, "-n"], input=done.stdout, capture_output=True, text=True)
     assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_a_folder_of_zsh_completes_at_the_first_tab(minirun: Program, tmp_path: Path) -> None:
+    (tmp_path / "_minirun").write_text(minirun("completion", "zsh").stdout)
+    path = f"{Path(minirun.path).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [installed("zsh"), "-fc", ZSH], env=os.environ | {"SCRIPTS": str(tmp_path), "PATH": path},
+        capture_output=True, text=True, timeout=20, check=True,
+    )  # fmt: skip
+    assert "minirun history" in done.stdout
