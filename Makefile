@@ -17,6 +17,7 @@
 # make site    the lessons, notebooks with outputs, reference, recordings: build/site; LESSONS="…"
 # make slides  of the lessons, for the arrow keys: build/slides; LESSONS="…" for some
 # make assignment  the labs as notebooks for nbgrader: build/assignment; LESSONS="…" for some
+# make release VERSION=X.Y.Z  write the version, build a wheel, an sdist and a .deb: build/release
 # make pictures   draw anew, from these, the pictures of the README and the tutorials
 # make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="noble" (Ubuntu), PYTEST="…"
 # make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, PYTEST="…" as for test
@@ -29,7 +30,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .PHONY: help setup packages tested launcher images demo lab quick test night engines check bench matrix \
 	test-v2 journeys recordings notebooks levels quotes site slides assignment pictures reference path man \
-	conformance bats clean
+	conformance bats release clean
 
 # the interpreter, and what makes images; what minirun can do without, for names of processes and
 # for networks
@@ -185,6 +186,14 @@ path: tested
 
 man: setup
 	@$(PUBLISH).man
+
+.venv/.release: .venv/.ready
+	$(PYTHON) .ci/install release
+	@touch $@
+
+# Nothing is committed, tagged or pushed: the lines for that are printed.
+release: setup .venv/.release
+	@$(PYTHON) .ci/release '$(VERSION)' --depends $(NEEDED) --recommends $(USEFUL)
 
 recordings: tested
 	@$(PYTHON) rootfs-tools/build busybox ubuntu

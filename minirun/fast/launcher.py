@@ -26,7 +26,7 @@ import sys
 sys.path += {places!r}  # at the end: most of what is looked for by path is the interpreter's own
 try:
     from minirun.fast import CodeFile
-    sys.meta_path.insert(0, CodeFile(__file__ + {suffix!r}))
+    sys.meta_path.insert(0, CodeFile({code!r}))
 except Exception:
     pass  # slower without it
 try:
@@ -42,26 +42,39 @@ def install(path: str) -> None:
     """Write the launcher to `path`, and its file of code beside it. Raises OSError."""
     specs = filter(None, map(find_spec, PACKAGES))
     folders = [Path(each.origin).parent for each in specs if each.origin]
-    _write(path + SUFFIX, compile_all(folders), 0o644)
     places = dict.fromkeys([*(str(each.parent) for each in folders), get_path("platlib")])
+    write(path, path + SUFFIX, folders, list(places))
+
+
+def write(path: str, code: str, folders: list[Path], places: list[str], root: str = "") -> None:
+    """Write the launcher, and its file of code to `code`; `places` end sys.path. Raises OSError.
+
+    `root` is what paths of files begin with now, and will not where they are used: of a package
+    of Debian's, for example.
+    """
+    _write(code, compile_all(folders, root), 0o644)
     python = os.path.realpath(sys.executable)
-    text = TEXT.format(python=python, places=list(places), suffix=SUFFIX)
+    text = TEXT.format(python=python, places=places, code=code.removeprefix(root))
     _write(path, text.encode(), 0o755)
 
 
-def compile_all(packages: Iterable[Path]) -> bytes:
-    """Return the file of code of packages, each named by its directory (minirun.fast)."""
+def compile_all(packages: Iterable[Path], root: str = "") -> bytes:
+    """Return the file of code of packages, each named by its directory (minirun.fast).
+
+    `root` as above.
+    """
     index: dict[str, Entry] = {}
     body = b""
-    for package, path in ((each, path) for each in packages for path in each.rglob("*.py")):
+    for package, path in ((each, path) for each in packages for path in sorted(each.rglob("*.py"))):
         status = path.stat()
-        code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True, optimize=2)
+        shown = str(path).removeprefix(root)
+        code = compile(path.read_bytes(), shown, "exec", dont_inherit=True, optimize=2)
         parts = path.relative_to(package.parent).with_suffix("").parts
         module = ".".join(parts).removesuffix(".__init__")
         is_package = path.name == "__init__.py"
         data = marshal.dumps(code)
         index[module] = (
-            str(path), is_package, status.st_mtime_ns, status.st_size, len(body), len(data)
+            shown, is_package, status.st_mtime_ns, status.st_size, len(body), len(data)
         )  # fmt: skip
         body += data
     head = marshal.dumps((sys.version, index))
