@@ -35,7 +35,7 @@ with lazy:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import Any
 
 MODULES = {
@@ -124,6 +124,8 @@ class GlobalFlags(Flags):
 BEFORE.append(GlobalFlags)
 
 _UNKNOWN = 3
+_SYNONYMS = {"list": "ls", "remove": "rm"}
+"""docker's other names of a group's commands."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -205,6 +207,22 @@ def entry_of(name: str, table: dict[str, str]) -> Callable[[list[str], Settings]
     except AttributeError:
         entry = part(table[name], "main")
     return entry
+
+
+def verb(flags: Flags, known: Collection[str]) -> tuple[str, list[str]]:
+    """Return which of a group's commands is named (ls in `volume ls`), and the words behind it.
+
+    Raises UsageError for one that there is not; HelpAsked, with status 1, if none is named.
+    """
+    if not flags.args:
+        flags.refuse()
+    name, *rest = flags.args
+    name = name if name in known else _SYNONYMS.get(name, name)
+    if name not in known:
+        raise UsageError(
+            f"unknown command '{flags.command} {name}'", f"one of {', '.join(known)}", 1
+        )
+    return name, rest
 
 
 def part(module: str, name: str) -> Any:

@@ -320,7 +320,7 @@ CREATE = [
     (("--opt", "mtu=x", "x"), "invalid --opt 'mtu=x'"),
     (("--opt", "nosuch=1", "x"), "invalid --opt 'nosuch=1'"),
     (("--driver", "overlay", "x"), "invalid --driver 'overlay'"),
-    (("--label", "=1", "x"), "invalid label '=1'"),
+    (("--label", "=1", "x"), "invalid --label '=1'"),
 ]
 
 

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from minirun.cli import COMMANDS, dispatch, part
+from minirun.cli import COMMANDS, dispatch, part, verb
 from minirun.cli.flags import Flags
-from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.image import workshop
 
@@ -58,12 +57,7 @@ def main_df(args: list[str], settings: Settings) -> int:
 
 
 def _run(flags: Flags, verbs: dict[str, str], settings: Settings) -> int:
-    if not flags.args:
-        flags.refuse()
-    name, *rest = flags.args
-    if name not in verbs:
-        text = f"unknown command '{flags.command} {name}'"
-        raise UsageError(text, f"one of {', '.join(sorted(verbs))}", 1)
+    name, rest = verb(flags, verbs)
     module, _, function = verbs[name].rpartition(".")
     if not module:
         return dispatch(function, rest, settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from minirun.cli import entry_of, words
+from minirun.cli import entry_of, verb, words
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.core.errors import MinirunError, UsageError
@@ -107,13 +107,8 @@ class NetworkReload(Flags):
 
 def main_network(args: list[str], settings: Settings) -> int:
     """Run one of the `network` commands; return its exit status."""
-    flags = NetworkCommand(args)
-    name = flags.args[0] if flags.args else ""
-    name = {"list": "ls", "remove": "rm"}.get(name, name)
-    if name not in COMMANDS:
-        hint = "minirun network --help lists what there is"
-        raise UsageError(f"unknown command network {name!r}" if name else "network what?", hint)
-    return entry_of(name, COMMANDS)(flags.args[1:], settings)
+    name, rest = verb(NetworkCommand(args), COMMANDS)
+    return entry_of(name, COMMANDS)(rest, settings)
 
 
 def takes(flags: Flags, count: int, usage: str) -> None:
@@ -153,7 +148,7 @@ def main_create(args: list[str], settings: Settings) -> int:
         made = network.make(
             settings.store, name, links.in_use(route), subnet=subnet4, gateway=gateway4,
             ip_range=flags.ip_range, subnet6=subnet6, gateway6=gateway6, internal=flags.internal,
-            mtu=_mtu(flags.opt), labels=_labels(flags.label),
+            mtu=_mtu(flags.opt), labels=words.labels(flags.label, []),
         )  # fmt: skip
         network.save(settings.store, made)
     return show([name])
@@ -180,14 +175,6 @@ def _mtu(options: list[str]) -> int:
         value = given
         network.check_mtu(value)
     return value
-
-
-def _labels(texts: list[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    for text, pair in zip(texts, pairs, strict=True):
-        if not pair[0]:
-            raise UsageError(f"invalid label {text!r}", "--label KEY=VALUE")
-    return {key: value for key, _, value in pairs}
 
 
 def main_ls(args: list[str], settings: Settings) -> int:

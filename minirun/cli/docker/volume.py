@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.cli import entry_of, words
+from minirun.cli import entry_of, verb, words
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.core.errors import MinirunError, UsageError
@@ -88,13 +88,8 @@ class VolumePrune(Flags):
 
 def main_volume(args: list[str], settings: Settings) -> int:
     """Run one of the `volume` commands; return its exit status."""
-    flags = VolumeCommand(args)
-    name = flags.args[0] if flags.args else ""
-    name = {"list": "ls", "remove": "rm"}.get(name, name)
-    if name not in COMMANDS:
-        hint = "minirun volume --help lists what there is"
-        raise UsageError(f"unknown command volume {name!r}" if name else "volume what?", hint)
-    return entry_of(name, COMMANDS)(flags.args[1:], settings)
+    name, rest = verb(VolumeCommand(args), COMMANDS)
+    return entry_of(name, COMMANDS)(rest, settings)
 
 
 def main_create(args: list[str], settings: Settings) -> int:
@@ -108,8 +103,8 @@ def main_create(args: list[str], settings: Settings) -> int:
     name = flags.args[0] if flags.args else flags.name
     volume = Volume(
         volumes.check_name(name) if name else volumes.new_name(),
-        labels=_pairs(flags.label, "label"),
-        options=volumes.check_options(_pairs(flags.opt, "opt")),
+        labels=words.labels(flags.label, []),
+        options=volumes.check_options(_options(flags.opt)),
         anonymous=not name,
     )
     with volumes.locked(settings.store):
@@ -117,10 +112,10 @@ def main_create(args: list[str], settings: Settings) -> int:
     return show([volume.name])
 
 
-def _pairs(texts: list[str], key: str) -> dict[str, str]:
+def _options(texts: list[str]) -> dict[str, str]:
     for text in texts:
         if not text.partition("=")[0]:
-            raise UsageError(f"invalid --{key} {text!r}", f"--{key} KEY=VALUE")
+            raise UsageError(f"invalid --opt {text!r}", "--opt KEY=VALUE")
     return dict(text.partition("=")[::2] for text in texts)
 
 
@@ -128,7 +123,11 @@ def main_ls(args: list[str], settings: Settings) -> int:
     """List volumes."""
     flags = VolumeLs(args)
     flags.none()
-    found = [each for each in _all(settings.store) if _fits(each, flags.filter, settings)]
+    wanted = words.filters(flags.filter, _FILTERS)
+    for value in wanted.get("dangling", ()):
+        if value not in ("true", "false", "1", "0"):
+            raise UsageError(f"invalid --filter 'dangling={value}'", "true or false", 1)
+    found = [volume for volume in _all(settings.store) if _fits(volume, wanted, settings)]
     if flags.quiet:
         return show(each.name for each in found)
     if flags.format == "table":
@@ -157,28 +156,15 @@ def _all(store: str) -> list[Volume]:
     return found
 
 
-def _fits(volume: Volume, filters: list[str], settings: Settings) -> bool:
-    """Return True if a volume has all that --filter asks for. Raises UsageError."""
-    for text in filters:
-        key, equals, value = text.partition("=")
-        if key not in _FILTERS or not equals:
-            text = f"invalid --filter {text!r}"
-            raise UsageError(text, "name=PART, label=KEY[=VALUE], dangling=true, driver=local")
-        if key == "dangling" and value not in ("true", "false", "1", "0"):
-            raise UsageError(f"invalid --filter {text!r}", "dangling=true or dangling=false")
-        if not _has(volume, key, value, settings):
-            return False
-    return True
-
-
-def _has(volume: Volume, key: str, value: str, settings: Settings) -> bool:
-    if key == "name":
-        return value in volume.name
-    if key == "driver":
-        return value == volumes.LOCAL
-    if key == "dangling":
-        return (volume.name not in volumes.users(settings)) == (value in ("true", "1"))
-    return words.has_labels(_labels(volume), [value])
+def _fits(volume: Volume, wanted: dict[str, list[str]], settings: Settings) -> bool:
+    """Return True if all filters of `volume ls` let the volume through."""
+    dangling = {value in ("true", "1") for value in wanted.get("dangling", ())}
+    return (
+        any(part in volume.name for part in wanted.get("name", [""]))
+        and volumes.LOCAL in wanted.get("driver", [volumes.LOCAL])
+        and words.has_labels(_labels(volume), wanted.get("label", ()))
+        and (not dangling or dangling == {volume.name not in volumes.users(settings)})
+    )
 
 
 def _labels(volume: Volume) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.cli import entry_of
+from minirun.cli import entry_of, verb
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.core.errors import UsageError
@@ -67,11 +67,7 @@ class Mps(Timeslice):
 def main(args: list[str], settings: Settings) -> int:
     """Call the command of the table that `args` names; flags may stand before its name."""
     before = GpuCommand(args)
-    if not before.args:
-        before.refuse()
-    name, rest = before.args[0], before.args[1:]
-    if name not in COMMANDS:
-        raise UsageError(f"unknown command 'gpu {name}'", f"one of {', '.join(COMMANDS)}", 1)
+    name, rest = verb(before, COMMANDS)
     if before.gpu_driver:
         rest = ["--gpu-driver", before.gpu_driver, *rest]
     return entry_of(name, COMMANDS)(rest, settings)

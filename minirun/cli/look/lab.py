@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.cli import entry_of
+from minirun.cli import entry_of, verb
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.core.errors import UsageError
@@ -56,12 +56,7 @@ class LabSolution(LabNamed):
 
 def main(args: list[str], settings: Settings) -> int:
     """Call the command of the table that `args` names."""
-    before = LabCommand(args)
-    if not before.args:
-        before.refuse()
-    name, rest = before.args[0], before.args[1:]
-    if name not in COMMANDS:
-        raise UsageError(f"unknown command 'lab {name}'", f"one of {', '.join(COMMANDS)}", 1)
+    name, rest = verb(LabCommand(args), COMMANDS)
     return entry_of(name, COMMANDS)(rest, settings)
 
 

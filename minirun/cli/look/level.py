@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from minirun.cli import entry_of
+from minirun.cli import entry_of, verb
 from minirun.cli.flags import Flags
 from minirun.cli.output import show, write
 from minirun.core.errors import UsageError
@@ -69,12 +69,7 @@ class LevelImage(Flags):
 
 def main(args: list[str], settings: Settings) -> int:
     """Call the command of the table that `args` names."""
-    before = LevelCommand(args)
-    if not before.args:
-        before.refuse()
-    name, rest = before.args[0], before.args[1:]
-    if name not in COMMANDS:
-        raise UsageError(f"unknown command 'level {name}'", f"one of {', '.join(COMMANDS)}", 1)
+    name, rest = verb(LevelCommand(args), COMMANDS)
     return entry_of(name, COMMANDS)(rest, settings)
 
 

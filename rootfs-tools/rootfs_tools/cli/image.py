@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from minirun.cli import part
+from minirun.cli import part, verb
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import ImageError, UsageError, from_os
 from minirun.core.keeping.settings import Settings, unprivileged
@@ -130,11 +130,5 @@ COMMANDS: dict[str, Callable[[list[str], Settings], int]] = {
 
 def main(args: list[str], settings: Settings) -> int:
     """Run one of the `image` commands; return its exit status."""
-    flags = ImageCommand(args)
-    if not flags.args:
-        flags.refuse()
-    name, *rest = flags.args
-    if name in COMMANDS:
-        return COMMANDS[name](rest, settings)
-    known = ", ".join(sorted(COMMANDS))
-    raise UsageError(f"unknown command 'image {name}'", f"one of {known}", 1)
+    name, rest = verb(ImageCommand(args), COMMANDS)
+    return COMMANDS[name](rest, settings)

@@ -465,10 +465,10 @@ BAD: tuple[tuple[tuple[str, ...], int, str], ...] = (
     (("volume", "create", "one", "two"), 1, "takes one name"),
     (("volume", "rm", "nosuch"), 1, "get nosuch: no such volume"),
     (("volume", "rm", "../.."), 1, "no such volume"),
-    (("volume", "ls", "-f", "colour=red"), 125, "invalid --filter 'colour=red' (name=PART"),
+    (("volume", "ls", "-f", "colour=red"), 1, "invalid --filter 'colour=red': no such filter"),
     (("volume", "ls", "--format", "{{.Colour}}"), 1, "no field Colour"),
     (("volume", "prune", "-f", "--filter", "until=1h"), 125, "invalid --filter 'until=1h'"),
-    (("volume", "what"), 125, "unknown command volume 'what'"),
+    (("volume", "what"), 1, "unknown command 'volume what'"),
 )  # fmt: skip
 
 
