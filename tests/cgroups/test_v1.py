@@ -104,7 +104,7 @@ def test_what_cannot_be_set_is_named(cgroup, resources, path):
 def test_a_limit_of_what_is_no_disk_is_not_out_of_range(cgroup):
     """/dev/zero, as podman's --device-read-bps gives it."""
     row = {"major": 1, "minor": 5, "rate": 1024}
-    with pytest.raises(ConfigError, match="No such device") as caught:
+    with pytest.raises(ConfigError, match="no such device") as caught:
         cgroup.set_resources({"blockIO": {"throttleReadBpsDevice": [row]}})
     assert caught.value.hint == "no disk has this number: lsblk shows MAJ:MIN"
 

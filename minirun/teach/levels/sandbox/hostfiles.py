@@ -34,11 +34,16 @@ class HostFiles:
         self.base, self.root = base, base / "root"
         self._uppers: list[tuple[str, Path]] = []
         """(where it lies on the host, what was written there), the outermost first."""
+        self._tried = 0
 
     @property
     def written_to_tmp(self) -> Path:
-        """The directory that holds what was written to /tmp."""
-        return next(upper for where, upper in self._uppers if where == _TMP)
+        """The directory that holds what was written to /tmp. Raises MinirunError if it has none."""
+        for where, upper in self._uppers:
+            if where == _TMP:
+                return upper
+        text = f"{_TMP}: the sandbox cannot show the file system that it lies on"
+        raise MinirunError(text, "mount a tmpfs there")
 
     def build(self) -> None:
         """Mount all. Raises MinirunError if the root lies on too many overlays, OSError."""
@@ -61,7 +66,8 @@ class HostFiles:
 
     def _cover(self, path: str) -> None:
         """Mount an overlay over a directory of the host, at the same path below `root`."""
-        layer = self.base / "layers" / str(len(self._uppers))
+        layer = self.base / "layers" / str(self._tried)  # of one that fails, a folder is left
+        self._tried += 1
         upper, work = layer / "upper", layer / "work"
         for folder in (upper, work):
             folder.mkdir(parents=True)
