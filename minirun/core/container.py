@@ -211,7 +211,7 @@ class Extra:
         """Stage 7, init: called right before execve."""
 
     def ending(self) -> None:
-        """At the end, whoever ends it: called before init is killed, if it still lives."""
+        """At the end: called before init is killed, if it still lives."""
 
     def ended(self) -> None:
         """After init's end: give back what the container has of the host, however little it is."""

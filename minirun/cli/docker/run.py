@@ -83,15 +83,7 @@ def _launch(
     if flags.given & HEALTH_FLAGS:
         health = properties.health(flags, health)
     restart = flags.restart if flags.restart != "no" else ""
-    supervision = supervise.SupervisorOptions(
-        detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm, log=limits,
-        begin=_begin(options), earlier=flags.earlier,
-    )  # fmt: skip
-    if isinstance(flags, RunFlags):
-        viewers = _viewers(flags, settings)
-        supervision = supervision._replace(viewers=viewers, pid_file=flags.pid_file)
-    else:
-        supervision = supervision._replace(detach=True, held=True)
+    supervision = _supervision(flags, settings, options, limits)
 
     def record() -> ContainerRecord:
         """Return the container's first record, of the process that calls: its supervisor."""
@@ -120,16 +112,30 @@ def _launch(
         return 0
     if supervision.detach:
         return background.run(make, supervision)
-    if flags.attach:
-        supervision = supervision._replace(
-            shown=tuple(flags.attach), interactive=flags.interactive and "stdin" in flags.attach
-        )
     if isinstance(flags, RunFlags) and flags.sig_proxy == "false":
         return _apart(make, supervision, flags, settings)
     if flags.tty and flags.interactive and os.isatty(0):
         leaving = Leaving(detach.parse(flags.detach_keys), background.step_aside())
         supervision = supervision._replace(leaving=leaving)
     return supervise.run(make, supervision)
+
+
+def _supervision(
+    flags: CreateFlags, settings: Settings, options: run_config.RunOptions,
+    limits: OutputLimits | None,
+) -> SupervisorOptions:  # fmt: skip
+    """Return how the container is dealt with around its life; `limits`: of its output's log."""
+    supervision = supervise.SupervisorOptions(
+        detach=flags.detach, interactive=flags.interactive, auto_remove=flags.rm, log=limits,
+        begin=_begin(options), earlier=flags.earlier,
+    )  # fmt: skip
+    if not isinstance(flags, RunFlags):
+        return supervision._replace(detach=True, held=True)
+    if flags.attach and not flags.detach:
+        supervision = supervision._replace(
+            shown=tuple(flags.attach), interactive=flags.interactive and "stdin" in flags.attach
+        )
+    return supervision._replace(viewers=_viewers(flags, settings), pid_file=flags.pid_file)
 
 
 def _apart(

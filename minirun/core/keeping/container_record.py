@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 
 
 STOP_TIMEOUT = 10
-"""Seconds that `stop` waits before SIGKILL if nobody says otherwise: docker's."""
+"""Seconds that `stop` waits before SIGKILL unless a flag says otherwise: docker's."""
 
 
 class ContainerRecord(Record):
