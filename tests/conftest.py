@@ -24,6 +24,7 @@ import gc
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -247,6 +248,16 @@ def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.005)
+
+
+def killed(*pids: int) -> None:
+    """End processes by SIGKILL, all at once; return when the kernel says that they have ended."""
+    fds = [os.pidfd_open(pid) for pid in pids]
+    for fd in fds:
+        signal.pidfd_send_signal(fd, signal.SIGKILL)
+    for fd in fds:
+        assert select.select([fd], [], [], 10)[0], "it does not end"
+        os.close(fd)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import threading
 import time
 from collections import Counter
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import wait_until
+from conftest import killed, wait_until
 from core.lifecycle.leftovers import Family
 from minirun.net import network
 from net.hosts import Host
@@ -114,8 +113,7 @@ def test_after_a_reboot(network_host: Host) -> None:
     for name, where in (("one", "shop"), ("two", "bridge")):
         host.run("run", "-d", "-q", "--name", name, "--network", where, "-p", "80", "busybox",
                  "sleep", "99")  # fmt: skip
-    for pid in _inits(host):
-        os.kill(pid, signal.SIGKILL)
+    killed(*_inits(host))
     host.shell("ip link del minirun0; ip link del mr-shop; nft flush ruleset")
     for where in ("shop", "bridge"):
         host.run("run", "--rm", "-q", "--network", where, "-p", "80", "busybox", "true")

@@ -6,13 +6,12 @@ A real dockerd, on a host of its own (a cell) with another one outside, and mini
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from conftest import killed
 from engines.clients.engine import IMAGE, Docker
 from net.hosts import HOST, OUTSIDE, Host, cable, namespace
 from net.test_flushed import pid_of
@@ -153,8 +152,7 @@ def test_after_a_kill_and_after_a_flush(beside: Host) -> None:
     assert host.shell(SEEN) == rules
     assert page(host, f"{HOST}:8080", outside=True) == "hello"
     pid = pid_of(host, "web")
-    for each in (int(host.shell(f"ps -o ppid= -p {pid}")), pid):
-        os.kill(each, signal.SIGKILL)
+    killed(int(host.shell(f"ps -o ppid= -p {pid}")), pid)
     host.run("gc")
     assert host.shell(SEEN) == empty
 

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import wait_until
+from conftest import killed
 from net.hosts import HOST, OUTSIDE, Host
 from net.test_scenarios import GET, NO_ANSWER, address, page, serve
 from net.test_walls import ended, listening
@@ -240,10 +238,7 @@ def test_a_dead_ones_port_on_another_network(network_host: Host) -> None:
     host.run("run", "-d", "-q", "--name", "web", "--network", "shop", "-p", "8080:80", "busybox",
              "sleep", "99")  # fmt: skip
     pid = pid_of(host, "web")
-    parent = int(host.shell(f"ps -o ppid= -p {pid}"))
-    for each in (parent, pid):
-        os.kill(each, signal.SIGKILL)
-    wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
+    killed(int(host.shell(f"ps -o ppid= -p {pid}")), pid)
     serve(host, "-p", "8080:80", name="next")
     assert page(host, f"{HOST}:8080", outside=True) == "hello"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conftest import wait_until
+from conftest import killed
 from minirun.net import firewall
 from net.hosts import Host
 
@@ -142,10 +141,7 @@ def test_with_others_there(network_host: Host) -> None:
         host.run("run", "-d", "-q", "--name", name, "--network", "shop", "busybox", "sleep", "99")
     host.run("run", "-d", "-q", "--name", "web", "-p", "8000:80", "busybox", "sleep", "99")
     pid = json.loads(host.run("state", "dead"))["pid"]
-    parent = host.shell(f"ps -o ppid= -p {pid}")
-    for each in (int(parent), pid):
-        os.kill(each, signal.SIGKILL)
-    wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
+    killed(int(host.shell(f"ps -o ppid= -p {pid}")), pid)
     before = left_alone(host)
     words = ("--name", "new", "--network", "shop", "-p", "8000-8005:80", "busybox", "sleep", "99")
     said = plan(host, *words)

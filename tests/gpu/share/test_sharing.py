@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Program, wait_until
+from conftest import Program, killed, wait_until
 from minirun.core.errors import GPUError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
@@ -314,9 +314,7 @@ def test_of_two_that_want_the_same_gpu_one_gets_it(minirun: Program) -> None:
 def test_what_is_killed_holds_nothing(minirun: Program) -> None:
     sleeper(minirun, "a", "0,exclusive")
     record = state.load(str(minirun.root), "a")
-    os.kill(record.supervisor["pid"], signal.SIGKILL)
-    os.kill(record.first_process()["pid"], signal.SIGKILL)
-    wait_until(lambda: not state.is_alive(record.init))
+    killed(record.supervisor["pid"], record.first_process()["pid"])
     assert minirun("gpu", "ps").stdout == "no running container has a gpu\n"
     sleeper(minirun, "b", "0,exclusive")
 
