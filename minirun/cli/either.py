@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 
 from minirun.cli.flags import Flags
-from minirun.cli.runc import control
 from minirun.core.errors import StateError
 from minirun.core.keeping import places, state
 from minirun.core.keeping.settings import Settings
@@ -17,7 +16,7 @@ from minirun.core.lazy import lazy
 
 with lazy:
     from minirun.cli.docker import run, start, stop
-    from minirun.cli.runc import create
+    from minirun.cli.runc import control, create
 
 
 def main_create(args: list[str], settings: Settings) -> int:

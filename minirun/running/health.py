@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 import select
-import subprocess
 import time
 
 from minirun.common import called
@@ -28,6 +27,10 @@ from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.kernel import process
+from minirun.core.lazy import lazy
+
+with lazy:  # for the process that checks
+    import subprocess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

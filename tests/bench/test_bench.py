@@ -20,7 +20,8 @@ BENCH = Path(__file__).parent
         ),
         (
             "with_engines", ("--containers", "2"),
-            ("create + start + delete", "state", "exec", "20 workers, lives a second",
+            ("create + start + delete", "delete ", "state", "exec", "kill",
+             "20 workers, lives a second",
              "processor time of a life", "list of 2", "podman run --rm", "podman exec"),
         ),
         (

@@ -1,8 +1,9 @@
 """How fast minirun is as an engine's runtime, beside runc in the same hyperfine run.
 
-    create + start + delete of /bin/true; state of a running container, and exec of /bin/true in
-    it; twenty workers, each with lives of create, start, state, kill and delete; podman run --rm,
-    podman exec; list of many containers
+    create + start + delete of /bin/true; delete of it once it has ended; state of a running
+    container, exec of /bin/true in it, kill with a signal that it ignores; twenty workers, each
+    with lives of create, start, state, kill and delete; podman run --rm, podman exec; list of many
+    containers
 
 The commands take turns (see run.py). Every number is a ratio against runc. The config.json has
 docker's profile of system calls, which costs both the same time.
@@ -43,12 +44,14 @@ def main() -> int:
         launcher.install(str(path))
         bundle = bench.make_bundle(directory, f"{path} --store {bench.STORE}")
         runtimes = {"minirun": f"{path} --root {directory}/m", "runc": f"runc --root {directory}/r"}
-        life = "{0} create -b {1} bench && {0} start bench && {0} delete --force bench"
-        _compare(
-            "create + start + delete",
-            {name: f"sh -c '{life.format(rt, bundle)}'" for name, rt in runtimes.items()},
-            runs, directory,
-        )  # fmt: skip
+        begin = "{0} create -b {1} bench && {0} start bench"
+        lives, begun = (
+            {name: f"sh -c '{words.format(rt, bundle)}'" for name, rt in runtimes.items()}
+            for words in (f"{begin} && {{0}} delete --force bench", f"{begin} && sleep 0.1")
+        )
+        _compare("create + start + delete", lives, runs, directory)
+        ends = {name: f"{rt} delete bench" for name, rt in runtimes.items()}
+        _compare("delete", ends, runs, directory, begun)
         _state(runtimes, bundle, runs, directory)
         _workers(runtimes, bundle, runs)
         _list(runtimes["minirun"], directory, bundle, args.containers)
@@ -59,9 +62,12 @@ def main() -> int:
     return 0
 
 
-def _compare(what: str, commands: dict[str, str], runs: int, directory: Path) -> None:
-    """Run the commands in turns and print the medians and their ratio."""
-    found = bench.medians(commands, runs, directory)
+def _compare(
+    what: str, commands: dict[str, str], runs: int, directory: Path,
+    prepare: dict[str, str] | None = None,
+) -> None:  # fmt: skip
+    """Run the commands in turns and print the medians and their ratio. `prepare`: as medians."""
+    found = bench.medians(commands, runs, directory, prepare=prepare)
     ours, theirs = (found[name] * 1000 for name in ("minirun", "runc"))
     print(f"{what:<26} minirun {ours:7.1f} ms   runc {theirs:7.1f} ms   {ours / theirs:.2f}")
 
@@ -71,7 +77,9 @@ def _state(runtimes: dict[str, str], bundle: Path, runs: int, directory: Path) -
     for runtime in runtimes.values():
         for words in (f"create -b {bundle} still", "start still"):
             subprocess.run([*runtime.split(), *words.split()], check=True)
-    for what, words in (("state", "state still"), ("exec", "exec still /bin/true")):
+    for what, words in (
+        ("state", "state still"), ("exec", "exec still /bin/true"), ("kill", "kill still CONT"),
+    ):  # fmt: skip
         commands = {name: f"{runtime} {words}" for name, runtime in runtimes.items()}
         _compare(what, commands, runs, directory)
     for runtime in runtimes.values():

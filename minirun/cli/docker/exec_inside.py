@@ -22,13 +22,17 @@ from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
 from minirun.core.kernel.signals import SIGKILL, pidfd_send_signal
+from minirun.core.lazy import lazy
 from minirun.core.process.caps import NUMBERS
 from minirun.core.rootfs.inroot import Root
 from minirun.engines import roots
 from minirun.oci import user, validate
 from minirun.oci.exec import join
-from minirun.oci.terminal import keys
-from minirun.running import background, handover, health, lookup, output, signals
+from minirun.running import handover, health, lookup, output, signals
+
+with lazy:  # for a command on a terminal that its user may leave
+    from minirun.oci.terminal import keys
+    from minirun.running import background
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

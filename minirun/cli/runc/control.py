@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 
-from minirun.cgroups import cgroup_of
 from minirun.cli.flags import Flags, flag
 from minirun.core import endings
 from minirun.core.container import Container
@@ -24,12 +23,14 @@ from minirun.core.keeping.state_file import DamagedRecord
 from minirun.core.keeping.visible import warn
 from minirun.core.kernel import signals
 from minirun.core.lazy import lazy
-from minirun.running import ends, gc, lookup, notify
+from minirun.running import ends, lookup, notify
 
 with lazy:
+    from minirun import cgroups
     from minirun.cgroups import stopping
     from minirun.running import (
         force_delete,  # 10 ms, for what hardly ever is
+        gc,
     )
 
 SIGNALS: dict[str, int] = {
@@ -97,17 +98,17 @@ def kill(container: Container, number: int, *, everyone: bool = False) -> None:
     is for all of them too if the container has no pid namespace of its own: the end of init is not
     theirs then.
     """
-    shared = not container.config.new_namespace("pid") and cgroup_of(container).exists()
+    shared = not container.config.new_namespace("pid") and cgroups.cgroup_of(container).exists()
     if everyone or (shared and number == signals.SIGKILL):
-        stopping.kill(cgroup_of(container), number)
+        stopping.kill(cgroups.cgroup_of(container), number)
         return
     if number == signals.SIGKILL and container.record.restart:
         ends.halt(container)  # as with docker
     endings.kill(container.record, number)
     paused = container.record.status == state.PAUSED
-    if number == signals.SIGKILL and paused and cgroup_of(container).version == 1:
+    if number == signals.SIGKILL and paused and cgroups.cgroup_of(container).version == 1:
         # version 1 delivers no signal to a frozen process, not even this one
-        cgroup_of(container).set_frozen(False)
+        cgroups.cgroup_of(container).set_frozen(False)
 
 
 def signal_number(text: str) -> int:
@@ -173,7 +174,7 @@ def pause(container: Container) -> None:
     if container.record.status not in (state.CREATED, state.RUNNING):
         raise StateError("container not running", f"it is {container.record.status}")
     try:
-        stopping.freeze(cgroup_of(container))
+        stopping.freeze(cgroups.cgroup_of(container))
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENODEV):
             raise
@@ -191,4 +192,4 @@ def resume(container: Container) -> None:
     """Let the processes of a paused container go on. Raises StateError, OSError."""
     if container.record.status != state.PAUSED:
         raise StateError("container not paused", f"it is {container.record.status}")
-    cgroup_of(container).set_frozen(False)
+    cgroups.cgroup_of(container).set_frozen(False)

@@ -33,11 +33,12 @@ from minirun.core.lazy import lazy
 from minirun.core.process import barrier, caps, command, privileges, streams
 from minirun.core.rootfs.inroot import Root
 from minirun.oci import home
-from minirun.oci.exec import created, newcomer, sibling
+from minirun.oci.exec import newcomer, sibling
 from minirun.oci.exec.channel import CallerChannel
 from minirun.oci.namespaces import idmap
 
 with lazy:
+    from minirun.oci.exec import created  # a user's container that waits for `start`
     from minirun.oci.tuning import tuning
 
 TYPE_CHECKING = False
