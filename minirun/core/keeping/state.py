@@ -92,13 +92,15 @@ def has_ended(process: ProcessIdentity | None, seconds: float | None = None) -> 
 
     The kernel tells it by a pidfd: pidfd_open(2). Raises OSError, such as EMFILE.
     """
+    if not process or not is_alive(process):
+        return True
     try:
-        pidfd = os.pidfd_open(process["pid"]) if process and is_alive(process) else -1
+        pidfd = os.pidfd_open(process["pid"])
     except ProcessLookupError:
         return True
-    if pidfd < 0 or not is_alive(process):  # the number is another's by now
-        return True
     try:
+        if not is_alive(process):  # the number may be another's by now
+            return True
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
         return bool(poll.poll(None if seconds is None else seconds * 1000))

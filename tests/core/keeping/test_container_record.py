@@ -8,11 +8,16 @@ import pytest
 
 from minirun.core.errors import StateError
 from minirun.core.keeping import container_record, field_types, state, state_file
+from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.container_record import ContainerRecord, parse
 from records import whole
 
 PLACE = "/run/minirun/c1"
 MOUNT = {"type": "volume", "name": "a", "source": "/a", "target": "/x", "options": []}
+SCOPE = {
+    "version": 2, "path": "/s.slice/a.scope", "dirs": {"": "/sys/fs/cgroup/s.slice/a.scope"},
+    "slice": "s.slice", "scope": "a.scope",
+}  # fmt: skip
 WRONG: dict[str, tuple[Any, ...]] = {
     "str": (5, [], True), "int": ("1", True, 1.5), "bool": (0, "true", []),
     "Switch": (0, []), "list[str]": ("a", [5]),
@@ -20,7 +25,10 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "Status": ("ended", "", 5, []), "Pid": (-1, 1 << 40, True, "1"),
     "ProcessIdentity": ({}, {"pid": 0, "start": 1, "boot": "x"}, {"pid": 1, "start": 1}, 5),
     "Time": ("now", 5, "2026-13-01T00:00:00.0Z"), "CgroupVersion": ("v3", 2, []),
-    "CgroupRecord": ({}, {"version": 2, "path": "/", "dirs": {"": "/"}}, []),
+    "CgroupRecord": (
+        {}, {"version": 2, "path": "/", "dirs": {"": "/"}}, [], {**SCOPE, "scope": 1},
+        {**SCOPE, "slice": None}, {**SCOPE, "scope": "b.scope"},
+    ),
     "HostMountRecord": ({}, {"id": 1, "directory": [1], "boot": ""}), "ExitStatus": (-1, 256, True),
     "MountRecords": (
         {}, [5], [{"type": "volume"}], [{**MOUNT, "type": "image"}], [{**MOUNT, "target": "x"}],
@@ -46,6 +54,19 @@ def test_each_field_is_checked(name: str) -> None:
             parse(document, PLACE)
 
 
+@pytest.mark.parametrize(
+    ("year", "is_leap"), [(2028, True), (2026, False), (2000, True), (2100, False)]
+)
+def test_february_has_a_29th_in_a_leap_year(year: int, is_leap: bool) -> None:
+    is_time, _ = field_types.TESTS["Time"]
+    assert is_time(f"{year}-02-28T23:59:59.0Z")
+    assert is_time(f"{year}-02-29T00:00:00.0Z") is is_leap
+
+
+def test_the_scope_of_systemd_is_a_cgroup() -> None:
+    assert parse(whole(PLACE).as_json() | {"cgroup": SCOPE}, PLACE).cgroup == SCOPE
+
+
 def test_what_has_no_default_must_be_there() -> None:
     document = whole(PLACE).as_json()
     assert document.keys() == set(ContainerRecord._fields) - ContainerRecord._field_defaults.keys()
@@ -53,6 +74,25 @@ def test_what_has_no_default_must_be_there() -> None:
         rest = {key: value for key, value in document.items() if key != name}
         with pytest.raises(ValueError, match=f"^{name} is missing$"):
             parse(rest, PLACE)
+
+
+def test_what_is_left_out_means_the_same_in_every_version() -> None:
+    """A record on the disk says nothing of it: another default would make it another container."""
+    usual = ContainerRecord._field_defaults | Choices._field_defaults
+    assert {name: value for name, value in usual.items() if value} == {"stop_timeout": 10}
+
+
+def test_the_directory_is_the_one_that_is_read(tmp_path: Path) -> None:
+    """A root may be reached by a link; another place, there or not, is another container's."""
+    here = tmp_path / "here/c1"
+    here.mkdir(parents=True)
+    (tmp_path / "other/c1").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("here")
+    document = whole(str(here)).as_json()
+    assert parse(document, str(tmp_path / "link/c1")).directory == str(here)
+    for place in ("other/c1", "nosuch/c1"):
+        with pytest.raises(ValueError, match=r"^it is the record of "):
+            parse(document, str(tmp_path / place))
 
 
 def test_null_is_as_good_as_missing_where_there_is_a_default() -> None:

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import Program, wait_until
-from minirun.core.errors import StateError
+from conftest import Program, killed, wait_until
+from minirun.core.errors import MinirunError, StateError
 from minirun.core.keeping import state
 from minirun.core.keeping.container_record import ContainerRecord
 from night import examples
@@ -330,6 +330,13 @@ print(state.load(os.getcwd(), "c1").status, os.listdir("c1"))
     assert done.stdout == "No space left on device\nstopped ['state.json']\n", done.stderr
 
 
+def test_what_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
+    row = saved(tmp_path)
+    with pytest.raises(MinirunError, match=r"^labels of container c1: a text in it holds a NUL$"):
+        state.write_next(str(tmp_path / "c1"), row._replace(labels={"a": "\0"}))
+    assert [p.name for p in (tmp_path / "c1").iterdir()] == ["state.json"]
+
+
 def test_write_never_goes_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("stays")
     (tmp_path / "link").symlink_to("target")
@@ -391,3 +398,22 @@ def test_the_end_of_a_process_is_waited_for() -> None:
 def test_another_process_with_the_number_is_not_waited_for() -> None:
     before = {**state.identity(os.getpid()), "start": 1}
     assert state.has_ended(before)
+
+
+def test_one_that_ends_while_it_is_looked_for_leaves_no_descriptor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It ends between its descriptor and the second look, which says that it is still itself."""
+    opened = os.pidfd_open
+
+    def then_killed(pid: int) -> int:
+        monkeypatch.undo()
+        fd = opened(pid)
+        killed(pid)
+        return fd
+
+    with subprocess.Popen(["sleep", "100"]) as child:
+        process, before = state.identity(child.pid), os.listdir("/proc/self/fd")
+        monkeypatch.setattr(os, "pidfd_open", then_killed)
+        assert state.has_ended(process)
+        assert os.listdir("/proc/self/fd") == before
