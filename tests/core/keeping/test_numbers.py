@@ -16,6 +16,11 @@ def test_a_number_within_its_limits(number: int) -> None:
     assert whole(str(number)) == (expected if number >= 0 else None)
 
 
+def test_the_largest_is_the_one_of_64_bits_with_a_sign() -> None:
+    assert whole("9223372036854775807") == 9223372036854775807
+    assert whole("9223372036854775808") is None
+
+
 @pytest.mark.parametrize(
     "text", ["", "-", "--1", "+1", " 1", "1 ", "1_0", "0x1", "1.0", "1e3", "²", "٣", "1\n", "-1"]
 )
