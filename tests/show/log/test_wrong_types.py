@@ -49,10 +49,12 @@ def changed(event: dict[str, Any], place: tuple[str, ...], value: Any) -> dict[s
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_no_view_fails_in_python(minirun: Program, tmp_path: Path, name: str) -> None:
+    """The views of a wrong field are shared out among the recordings; at night each has all."""
     events = [json.loads(line) for line in recording(name).read_text().splitlines()]
     file, out = tmp_path / "events.jsonl", tmp_path / "out"
     faults: dict[str, list[str]] = {}
     turn = 0
+    views = VIEWS if CASES else VIEWS[RECORDINGS.index(name) :: len(RECORDINGS)]
     for index, place in enumerate(places(events)):
         for value in VALUES if CASES else [FEW[index % len(FEW)]]:
             rows = [changed(event, place, value) for event in events]
@@ -60,7 +62,7 @@ def test_no_view_fails_in_python(minirun: Program, tmp_path: Path, name: str) ->
             text = "\n".join(json.dumps(row) for row in (half if turn % 3 else rows))
             file.write_text(f"{text}\n")
             turn += 1
-            for view in VIEWS if CASES or len(place) == 1 else [VIEWS[turn % len(VIEWS)]]:
+            for view in views if len(place) == 1 else [VIEWS[turn % len(VIEWS)]]:
                 words = [{"FILE": str(file), "OUT": str(out)}.get(word, word) for word in view]
                 status, said = call(minirun, *words)
                 if found := fault(status, said):
