@@ -5,7 +5,7 @@
 # make quick   the tests of the core and of what differs from main, or SINCE=HEAD: 3 minutes at most
 # make test    what the tests need, masked; then all tests, against the real kernel: about half an hour
 # make night   the tests with all seeds, examples and broken configurations: some hours
-# make engines   runc's answers below engines, which the tests keep, anew; the table of both
+# make engines   runc's answers below engines, and docker's, which the tests keep, anew
 # make check   linters and types, then these              make clean   remove what lies in here
 # make bench   the start measured against runc and crun
 # make recordings   record anew what `minirun replay` ships
@@ -138,7 +138,8 @@ night: export MINIRUN_FUZZ ?= 2200
 night: test
 
 engines: images
-	$(PYTHON) -m pytest -n 3 --dist worksteal --runc=keep tests/engines/clients $(PYTEST)
+	$(PYTHON) -m pytest -n 3 --dist worksteal --peers=keep tests/engines/clients \
+		tests/cli/docker/test_*_beside_docker.py $(PYTEST)
 
 check: tested
 	$(PYTHON) -m ruff check .

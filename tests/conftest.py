@@ -81,8 +81,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the files of tests whose minirun is told neither a root nor a store",
     )  # fmt: skip
     parser.addoption(
-        "--runc", choices=("kept", "run", "keep"), default="kept",
-        help="below engines: minirun beside runc's kept answers, beside runc, or to keep them anew",
+        "--peers", choices=("kept", "run", "keep"), default="kept",
+        help="minirun beside kept answers of runc and docker, beside both, or to keep theirs anew",
     )  # fmt: skip
 
 
@@ -370,14 +370,19 @@ def _leaks(before: dict[str, set[str]]) -> list[str]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the table of what engines' users do, with runc below and with minirun below."""
+    import beside
     from engines.clients import answers, scenario
 
     reports = [report for rows in terminalreporter.stats.values() for report in rows]
     calls = [report for report in reports if getattr(report, "when", "") == "call"]
-    found = [dict(report.user_properties).get("client") for report in calls]
+    told = [dict(report.user_properties) for report in calls]
+    how = terminalreporter.config.option.peers
+    if how == "keep" and (asked := [row for each in told for row in each.get("docker", ())]):
+        beside.write((tuple(question), answer) for question, answer in asked)
+    found = [each.get("client") for each in told]
     if not (rows := [row for row in found if row and row[0] in answers.CLIENTS]):
         return
-    if (how := terminalreporter.config.option.runc) == "keep":
+    if how == "keep":
         answers.write(installed("runc"), [(client, name, runc) for client, name, runc, _ in rows])
     which = f", whose answers are kept ones of {answers.read()[0]}" if how == "kept" else ""
     terminalreporter.section(f"engines, and runc{which}")

@@ -77,7 +77,7 @@ def run(place: Path, suite: str, lent: list[str], pytest: str) -> Line:
     """Make a bare Debian, run demo and tests in it, and remove it."""
     bare = Bare(place / suite, suite, lent)
     demo = bare.make("demo")
-    tests = bare.make("test", f"PYTEST=--junitxml={REPORT} --runc=run {pytest}")
+    tests = bare.make("test", f"PYTEST=--junitxml={REPORT} --peers=run {pytest}")
     found = Tests.read(place / suite / CLONE / REPORT)
     argv = ["chroot", place / suite, "python3", "--version"]
     done = subprocess.run(argv, check=False, capture_output=True, text=True)

@@ -4,44 +4,40 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-from collections.abc import Callable, Iterator
 
 import pytest
 
-from conftest import Program
-from engines.clients.engine import IMAGE, Docker
+from beside import Beside, Side
 
-Call = Callable[..., subprocess.CompletedProcess[str]]
 FLAGS = (
     "--network=none --label a=1 --label b=2 -e A=1 --memory 64m --cpus 1.5 --tmpfs /x -w /tmp "
     "--ulimit nofile=99:100 --read-only --hostname h --domainname d --stop-signal INT"
 )
 
 
-@pytest.fixture(scope="module")
-def both(command: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Call, Call]]:
-    """minirun and docker, each with a container that runs, and one that has ended with 3."""
-    docker = Docker("runc", command)
-    program = Program(command, tmp_path_factory.mktemp("beside") / "containers")
-    try:
-        for call, image in ((program, "busybox"), (docker.full, IMAGE)):
-            script = "echo hi; echo err >&2; exec sleep 300"
-            words = ["-d", "--name", "web", *FLAGS.split(), image, "sh", "-c", script]
-            done = call("run", *words)
-            assert done.returncode == 0, done.stderr
-            assert call("run", "--name", "gone", "--network=none", image, "sh", "-c", "exit 3")
-        yield program, docker.full
-    finally:
-        program.clean()
-        docker.close()
+def prepare(side: Side) -> None:
+    """A container that runs, and one that has ended with 3."""
+    script = "echo hi; echo err >&2; exec sleep 300"
+    done = side.call("run", "-d", "--name", "web", *FLAGS.split(), side.image, "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    words = ("run", "--name", "gone", "--network=none", side.image, "sh", "-c", "exit 3")
+    assert side.call(*words).returncode == 3
 
 
-def outcome(call: Call, words: list[str]) -> tuple[int, str, str]:
+def outcome(side: Side, *words: str) -> tuple[int, str, str]:
     """The status, what is printed, and the name of the message: docker puts words before it."""
-    done = call(*words)
+    done = side.call(*words)
     known = re.search(r"template: :\d+(?::\d+)?", done.stderr)
     return done.returncode, done.stdout.strip(), known[0] if known else ""
+
+
+def labels(side: Side, *words: str) -> list[str]:
+    """docker has them in no order: it goes through a map of Go's."""
+    return sorted(side.call(*words).stdout.strip().split(","))
+
+
+def status(side: Side, *words: str) -> int:
+    return side.call(*words).returncode
 
 
 @pytest.mark.parametrize(
@@ -72,9 +68,8 @@ def outcome(call: Call, words: list[str]) -> tuple[int, str, str]:
         "{{range .Name}}x{{end}}", "{{.Name.Foo}}", "{{eq .Name 3}}",
     ],
 )  # fmt: skip
-def test_inspect_prints_the_same(both: tuple[Call, Call], form: str) -> None:
-    ours, theirs = (outcome(call, ["inspect", "--format", form, "web"]) for call in both)
-    assert ours == theirs
+def test_inspect_prints_the_same(beside: Beside, form: str) -> None:
+    beside.same(outcome, "inspect", "--format", form, "web")
 
 
 @pytest.mark.parametrize(
@@ -98,15 +93,12 @@ def test_inspect_prints_the_same(both: tuple[Call, Call], form: str) -> None:
         "--format {{.Action}}|{{.Actor.Attributes.exitCode}}|{{.Type}}",
     ],
 )  # fmt: skip
-def test_lists_are_the_same(both: tuple[Call, Call], words: str) -> None:
-    ours, theirs = (outcome(call, shlex.split(words)) for call in both)
-    assert ours == theirs
+def test_lists_are_the_same(beside: Beside, words: str) -> None:
+    beside.same(outcome, *shlex.split(words))
 
 
-def test_labels_are_the_same(both: tuple[Call, Call]) -> None:
-    """docker has them in no order: it goes through a map of Go's."""
-    ours, theirs = (call("ps", "--format", "{{.Labels}}").stdout.strip() for call in both)
-    assert sorted(ours.split(",")) == sorted(theirs.split(",")) == ["a=1", "b=2"]
+def test_labels_are_the_same(beside: Beside) -> None:
+    beside.same(labels, "ps", "--format", "{{.Labels}}")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +118,8 @@ def test_labels_are_the_same(both: tuple[Call, Call]) -> None:
         "system prune -f --volumes --filter until=1h", "port web 81",
     ],
 )  # fmt: skip
-def test_the_exit_status_of_a_mistake_is_docker_s(both: tuple[Call, Call], words: str) -> None:
-    ours, theirs = (call(*words.split()) for call in both)
-    assert ours.returncode == theirs.returncode != 0, theirs.stderr
+def test_the_exit_status_of_a_mistake_is_docker_s(beside: Beside, words: str) -> None:
+    ours = beside.minirun(*words.split())
+    theirs = beside.theirs(status, *words.split())
+    assert ours.returncode == theirs != 0, beside.explained(status, *words.split())
     assert ours.stderr.startswith("minirun: ") and ours.stderr.count("\n") == 1

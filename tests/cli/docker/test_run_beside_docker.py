@@ -8,17 +8,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from beside import Beside, Side
 from cli.columns import Runtime
 from conftest import Program
-from engines.clients.engine import IMAGE, Docker
 
-Call = Callable[..., subprocess.CompletedProcess[str]]
 LINES = (
     ("", "echo hello"),
     ("", "sh -c 'exit 7'"),
@@ -131,28 +128,28 @@ FIELDS = (
 )
 
 
-@pytest.fixture(scope="module")
-def both(command: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Call, Call]]:
-    docker = Docker("runc", command)
-    program = Program(command, tmp_path_factory.mktemp("beside") / "containers")
-    try:
-        yield program, docker.full
-    finally:
-        program.clean()
-        docker.close()
-
-
-def outcome(call: Call, image: str, flags: str, command: str) -> tuple[object, ...]:
+def outcome(side: Side, flags: str, command: str) -> tuple[object, ...]:
     """Run a line; return its status, its output, whether it says something, and inspect's words."""
-    words = ["run", "--name", "one", "--network=none", *shlex.split(flags), image]
-    done = call(*words, *shlex.split(command), input="typed\n")
+    words = ["run", "--name", "one", "--network=none", *shlex.split(flags), side.image]
+    done = side.call(*words, *shlex.split(command), input="typed\n")
     shown = ""
     if done.returncode not in (125, 1):
-        shown = call("inspect", "--format", "|".join(FIELDS), "one").stdout
-    call("rm", "-f", "one")
+        shown = side.call("inspect", "--format", "|".join(FIELDS), "one").stdout
+    side.call("rm", "-f", "one")
     output = re.sub(r"^(tmpfs|shm)\s+", "tmpfs ", done.stdout, flags=re.M)
     fields = [_as_of_today(field) for field in shown.strip().split("|")]
     return done.returncode, output, bool(done.stderr), *fields
+
+
+def updated(side: Side, flags: str) -> tuple[int, str, bool, str]:
+    """Update a container; return the status, the output, whether it says something, and fields."""
+    words = ("run", "-d", "--name", "one", "--network=none", "--memory=32m", side.image)
+    side.call(*words, "sleep", "300")
+    done = side.call("update", *flags.split(), "one")
+    form = "{{.HostConfig.NanoCpus}} {{.HostConfig.Memory}} {{.HostConfig.RestartPolicy}}"
+    shown = side.call("inspect", "--format", form, "one").stdout
+    side.call("rm", "-f", "one")
+    return done.returncode, done.stdout, bool(done.stderr), shown
 
 
 def _as_of_today(field: str) -> str:
@@ -168,17 +165,14 @@ def _as_of_today(field: str) -> str:
 
 
 @pytest.mark.parametrize(("flags", "inside"), LINES)
-def test_a_line_does_the_same(both: tuple[Call, Call], flags: str, inside: str) -> None:
-    ours, theirs = (
-        outcome(call, image, flags, inside)
-        for call, image in zip(both, ("busybox", IMAGE), strict=True)
-    )
+def test_a_line_does_the_same(beside: Beside, flags: str, inside: str) -> None:
+    ours, theirs = beside.both(outcome, flags, inside)
     if (flags, inside) in DIFFERENT:
         assert ours != theirs, "it is the same by now"
     elif any(flags.find(word) >= 0 for word in OF_CONFIG):
-        assert ours[:3] == theirs[:3]
+        assert ours[:3] == theirs[:3], beside.explained(outcome, flags, inside)
     else:
-        assert ours == theirs
+        assert ours == theirs, beside.explained(outcome, flags, inside)
 
 
 @pytest.mark.parametrize(
@@ -189,26 +183,14 @@ def test_a_line_does_the_same(both: tuple[Call, Call], flags: str, inside: str) 
         "--cpu-quota x", "--restart nosuch", "--restart on-failure:2", "",
     ],
 )  # fmt: skip
-def test_an_update_ends_as_docker_s(both: tuple[Call, Call], flags: str) -> None:
-    found = []
-    form = "{{.HostConfig.NanoCpus}} {{.HostConfig.Memory}} {{.HostConfig.RestartPolicy}}"
-    for call, image in zip(both, ("busybox", IMAGE), strict=True):
-        call("run", "-d", "--name", "one", "--network=none", "--memory=32m", image, "sleep", "300")
-        done = call("update", *flags.split(), "one")
-        shown = call("inspect", "--format", form, "one").stdout
-        found.append((done.returncode, done.stdout, bool(done.stderr), shown))
-        call("rm", "-f", "one")
-    assert found[0] == found[1]
+def test_an_update_ends_as_docker_s(beside: Beside, flags: str) -> None:
+    beside.same(updated, flags)
 
 
-def test_an_update_of_a_bundle_s_container_ends_as_runc_s(
-    both: tuple[Call, Call], tmp_path: Path
-) -> None:
-    program = both[0]
-    assert isinstance(program, Program)
-    runtime = Runtime(program.argv(), tmp_path, f"c-{os.getpid()}")
+def test_an_update_of_a_bundle_s_container_ends_as_runc_s(minirun: Program, tmp_path: Path) -> None:
+    runtime = Runtime(minirun.argv(), tmp_path, f"c-{os.getpid()}")
     runtime.config()
     runtime.stopped()
     for flags in ("--memory 1x", "--pids-limit x", "--nosuch"):
-        assert program("update", *flags.split(), runtime.name).returncode == 1, flags
-    program("delete", "-f", runtime.name)
+        assert minirun("update", *flags.split(), runtime.name).returncode == 1, flags
+    minirun("delete", "-f", runtime.name)

@@ -1,7 +1,7 @@
 """Scenarios: what a user does with an engine, with minirun below it, held against runc's answer.
 
 A scenario is a function with asserts that takes an engine. It is held against minirun only where
-runc passes it. runc's answers are kept (answers.py): runc itself runs only with --runc, where none
+runc passes it. runc's answers are kept (answers.py): runc itself runs only with --peers, where none
 is kept, and to explain a difference. The table of both is printed at the end of a test run.
 """
 
@@ -62,7 +62,7 @@ def compare(
     client: str, scenario: Scenario, engines: Engines, request: pytest.FixtureRequest
 ) -> None:
     """Run a scenario with minirun below; fail where runc has passed it."""
-    theirs = kept(client, scenario) if request.config.option.runc == "kept" else None
+    theirs = kept(client, scenario) if request.config.option.peers == "kept" else None
     theirs = theirs or tried(scenario, engines("runc"))
     ours = tried(scenario, engines("minirun"))
     row = (client, scenario.__name__, theirs.line, ours.line)
