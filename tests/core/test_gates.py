@@ -22,7 +22,7 @@ NAME = f"gates-{os.getpid()}"
 @pytest.fixture(autouse=True)
 def no_gatekeeper() -> Iterator[None]:
     yield
-    events.gatekeeper = None
+    events.gatekeeper = events.observer = None
 
 
 def waiting(gate: gates.Gates, stage: int, edge: str) -> int:
@@ -54,6 +54,28 @@ def test_other_boundaries_are_passed(tmp_path: Path) -> None:
     gate = gates.Gates(str(tmp_path), ("3:begin",))
     for stage, edge in ((3, "end"), (2, "begin"), (7, "end")):
         gate.wait(stage, edge)
+    os.close(gate.fd)
+
+
+def test_one_byte_lets_one_process_pass(tmp_path: Path) -> None:
+    gate = gates.Gates(str(tmp_path), ("3:begin",))
+    os.write(gate.fd, b"12")
+    gate.wait(3, "begin")
+    assert select.select([gate.fd], [], [], 0)[0]
+    assert os.read(gate.fd, 9) == b"2"
+    os.close(gate.fd)
+
+
+def test_a_step_is_what_changes_something(tmp_path: Path) -> None:
+    """--step=syscall stops after a call, a message …, and at no boundary or gate besides."""
+    gate = gates.Gates(str(tmp_path), (gates.EVERY_EVENT,))
+    assert events.observer == gate.wait_after
+    os.write(gate.fd, b"12345+")
+    for kind in ("begin", "end", "gate"):
+        gate.wait_after(kind, "3", {})
+    for kind in ("syscall", "netlink", "exec", "message", "note"):
+        gate.wait_after(kind, "mount", {})
+    assert os.read(gate.fd, 9) == b"+"
     os.close(gate.fd)
 
 

@@ -118,13 +118,14 @@ def test_the_runtime_is_killed_while_init_waits(tmp_path: Path) -> None:
     os.close(heard)
 
 
-def test_an_error_of_init_arrives_whole(tmp_path: Path) -> None:
-    error = CommandError('exec: "컨테이너":\nno', "look\nthere", status=126)
+@pytest.mark.parametrize("code", [1, 126, 255])
+def test_an_error_of_init_arrives_whole(tmp_path: Path, code: int) -> None:
+    error = CommandError('exec: "컨테이너":\nno', "look\nthere", status=code)
     pid, channel = pair(tmp_path, lambda c: c.fail(error))
     with pytest.raises(MinirunError) as caught:
         channel.expect(Message.WAITING)
     found = caught.value
-    assert (str(found), found.hint, found.status) == (str(error), error.hint, 126)
+    assert (str(found), found.hint, found.status) == (str(error), error.hint, code)
     assert status(pid) == 0
     channel.close()
 
