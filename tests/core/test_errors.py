@@ -110,3 +110,8 @@ def test_a_mount_of_another_kind_has_its_hint(minirun: Program, tmp_path: Path) 
     done = minirun("run", "--rm", "-v", f"{file}:/etc", "busybox", "true")
     assert done.returncode != 0
     assert "a directory can only be mounted on a directory, a file on a file" in done.stderr
+
+
+def test_an_error_of_the_kernel_says_the_kernels_words() -> None:
+    assert errors.reason(errors.os_error(errno.EACCES, "/x")) == "permission denied"
+    assert errors.reason(ValueError("not a Number")) == "not a Number"
