@@ -52,6 +52,20 @@ def test_without_a_log_an_event_goes_nowhere(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_pipe_takes_the_place_of_an_open_log(tmp_path: Path) -> None:
+    """A process that the container can look into holds no descriptor of the log."""
+    read_end, write_end = os.pipe()
+    events.to_pipe(write_end)
+    assert events.log_fds() == ()
+    events.open_log(str(tmp_path / "log"), "c1")
+    events.to_pipe(write_end)
+    events.emit("note", "passed on")
+    events.close_log()
+    assert json.loads(os.read(read_end, 4096))["name"] == "passed on"
+    assert (tmp_path / "log").read_text() == ""
+    os.close(read_end)
+
+
 def test_an_event_is_one_line_of_fixed_shape(log: Path) -> None:
     before = time.monotonic_ns()
     events.emit(

@@ -73,14 +73,20 @@ def test_arguments_directory_and_process_group(tmp_path: Path) -> None:
 
 
 def test_no_descriptor_of_ours_reaches_a_hook(tmp_path: Path) -> None:
-    leaked = os.open("/etc/passwd", os.O_RDONLY)
-    os.set_inheritable(leaked, True)
     row = {"path": "/bin/ls", "args": ["ls", "/proc/self/fd", "/nosuch"]}
-    try:
-        with pytest.raises(HookError, match=r"fd: 0 1 2 3$"):  # 3 is the directory that ls reads
-            hooks.run("test", 0, row, STATE, str(tmp_path))
-    finally:
-        os.close(leaked)
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            leaked = os.open("/etc/passwd", os.O_RDONLY)
+            for number in (3, 50):
+                os.dup2(leaked, number)
+            with pytest.raises(HookError, match=r"fd: 0 1 2 3$"):  # 3: the directory that ls reads
+                hooks.run("test", 0, row, STATE, str(tmp_path))
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def test_signals_are_as_for_any_program(tmp_path: Path) -> None:
