@@ -95,7 +95,7 @@ tested: setup .venv/.tested
 launcher: .venv/.ready
 	@$(PYTHON) -m compileall -q minirun rootfs-tools/rootfs_tools
 	@$(PYTHON) -m minirun.fast.launcher $(MINIRUN)
-	@$(PYTHON) -c 'from minirun.knowledge import source; source.keep()'
+	@$(PYTHON) -c 'from minirun.faces.knowledge import source; source.keep()'
 
 demo: setup
 	@$(PYTHON) rootfs-tools/build ubuntu

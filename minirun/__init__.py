@@ -15,7 +15,7 @@
     c.timeline
 
 Every start of the runtime passes through this file, so it loads nothing. What a notebook uses lives
-in minirun.api, which comes in when one of these names is first asked for: PEP 562.
+in minirun.faces.api, which comes in when one of these names is first asked for: PEP 562.
 """
 
 __version__ = "0.2.0"
@@ -26,7 +26,7 @@ __all__ = [
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.api import (
+    from minirun.faces.api import (
         Container,
         DeviceDiff,
         Namespaces,
@@ -48,7 +48,7 @@ else:
         """Import what `import minirun` offers, at its first use."""
         if name not in __all__:
             raise AttributeError(f"module 'minirun' has no attribute {name!r}")
-        return getattr(__import__("minirun.api", fromlist=[name]), name)
+        return getattr(__import__("minirun.faces.api", fromlist=[name]), name)
 
     def __dir__():
         return sorted({*__all__, *globals()})

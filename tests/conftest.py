@@ -15,7 +15,7 @@ Some folders are about the whole program:
   bats         runc's own tests, beside runc                 tutorials    the lessons' commands
   publish      tutorials/publish: site, reference …          notebooks    the lessons in a kernel
 Helpers are imported from here: `from gpu.sandbox import …`. No folder has an __init__.py: with one,
-tests/inspect would hide Python's own module.
+tests/faces/inspect would hide Python's own module.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ import pytest
 
 import defaults
 import night  # noqa: F401  how many examples hypothesis tries
+from faces.show.browser import Browser
 from layers import STORE, copy_layer, layer_of
 from minirun.core.keeping.places import ROOT
 from minirun.core.kernel import mountinfo
@@ -46,7 +47,6 @@ from minirun.image import store
 from program import Program, roots_of
 from required import installed, skip
 from rootfs_tools import catalogue
-from show.browser import Browser
 
 # grpcio, once used, would start its threads anew in each fork: what is forked here calls setns(2).
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"

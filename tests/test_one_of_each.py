@@ -16,16 +16,18 @@ import minirun
 import rootfs_tools
 from minirun.cgroups.systemd.properties import bitmap
 from minirun.cli import words
-from minirun.cli.docker import filters, network_of, properties, run_options, stop
-from minirun.cli.runc import checkpoint, control
+from minirun.cli.run import properties, run_options
+from minirun.cli.runc import control
 from minirun.common.schema import SchemaError
 from minirun.core.errors import MinirunError
+from minirun.docker import filters, network_of, stop
 from minirun.engines import rootless_config
 from minirun.net import ports
 from minirun.oci import validate
 from minirun.oci.seccomp import file
 from minirun.oci.tuning import tuning
 from minirun.running import moments
+from minirun.toolkit.commands import checkpoint
 from rootfs_tools import made
 from rootfs_tools.dockerfile import chmod
 
@@ -79,9 +81,9 @@ WAITS = {
     "minirun/common/waiting.py": "the one that is meant",
     "minirun/cgroups/stopping.py": "it kills between two looks",
     "minirun/cgroups/tree.py": "its pause grows, since most cgroups are gone at once",
-    "minirun/running/restarts.py": "no deadline: the delay before the next start",
-    "minirun/teach/lab/checks.py": "the last answer counts, whatever it is",
-    "minirun/teach/oracle/witness.py": "it reads what strace writes meanwhile",
+    "minirun/docker/restarts.py": "no deadline: the delay before the next start",
+    "minirun/faces/teach/lab/checks.py": "the last answer counts, whatever it is",
+    "minirun/faces/teach/oracle/witness.py": "it reads what strace writes meanwhile",
 }
 
 
@@ -108,7 +110,9 @@ def test_the_default_path_is_written_once() -> None:
         for path, module in TREE.items()
         for node in ast.walk(module)
         if isinstance(node, ast.Constant) and str(node.value).endswith(PATH)
-        if not path.startswith(("minirun/gpu/", "minirun/teach/levels/"))  # a fixture of a level
+        if not path.startswith(
+            ("minirun/gpu/", "minirun/faces/teach/levels/")
+        )  # a fixture of a level
     }
     assert found == {"minirun/core/config.py"}
 

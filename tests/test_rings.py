@@ -2,10 +2,12 @@
 imported.
 
 core imports core alone, except the one call of stage 5; common the core; ring 1 these and itself;
-ring 2 these; ring 3 everything but cli; no room imports cli. The workshop, rootfs-tools/, imports
-what it needs of them, and of cli the parser; minirun names it in two tables of calls. No
-import stands in a function: core/lazy. What only a type checker imports is not asked, except the
-core: a reader of it meets no other room. And a class name stands for one thing.
+ring 2 these; of cli, which is of it, what other rooms import is its frame and runc's verbs. That is
+the runtime. A shelf imports the runtime and itself, docker/ also faces/; the runtime imports no
+shelf: tables name what it calls of one. The workshop, rootfs-tools/, imports what it needs of all,
+and of cli the parser; minirun names it in two tables of calls. No import stands in a function:
+core/lazy. What only a type checker imports is not asked, except the core: a reader of it meets no
+other room. And a class name stands for one thing.
 """
 
 import ast
@@ -26,23 +28,35 @@ WORKSHOP = Path(rootfs_tools.__file__).parent
 RINGS = {
     0: {"core", "common"},
     1: {"cgroups", "gpu", "oci", "image", "net"},
-    2: {"running", "engines", "fast"},
-    3: {"show", "inspect", "knowledge", "teach", "api", "doctor", "recordings", "cli"},
+    2: {"running", "engines", "fast", "cli"},
+    3: {"docker", "toolkit", "faces"},
     4: {"rootfs_tools"},
 }
 RING = {room: number for number, rooms in RINGS.items() for room in rooms}
 FRONT = {"__init__", "__main__"}
-"""The package's own front: it opens ring 3."""
+"""The package's own front: it opens the runtime, and minirun.faces.api."""
 RECORDS = {
     "minirun.cgroups.rules", "minirun.gpu.edits", "minirun.gpu.asked.request",
     "minirun.gpu.asked.select",
 }  # fmt: skip
 """Modules of ring 1 that hold records and nothing else: other rooms of the ring may import them."""
 PARSER = {
-    "minirun.cli", "minirun.cli.flags", "minirun.cli.output", "minirun.cli.docker.run_flags",
+    "minirun.cli", "minirun.cli.flags", "minirun.cli.output", "minirun.cli.run.run_flags",
     "minirun.cli.words",
 }  # fmt: skip
 """Of cli, what the workshop's own commands are parsed with."""
+FRAME = PARSER | {
+    "minirun.cli.several", "minirun.cli.runc.control", "minirun.cli.runc.create",
+    "minirun.cli.runc.ps",
+}  # fmt: skip
+"""Of cli, what the shelves' commands are made of: the parser, and runc's verbs."""
+TABLES = {
+    "cli/__init__.py", "cli/completion.py", "cli/either.py", "cli/runc/ps.py", "cli/runc/events.py",
+    "running/shelves.py", "gpu/vendors/discovery.py",
+}  # fmt: skip
+"""Where the runtime names a module of a shelf, to call it."""
+SHELVES = RINGS[3]
+RUNTIME = RINGS[0] | RINGS[1] | RINGS[2]
 CALLS = {"cli/__init__.py", "image/workshop.py"}
 """Where minirun names the workshop, to call it."""
 STAGE_5 = ("minirun.core.stages.s5_inject", "minirun.gpu.inject")
@@ -71,8 +85,7 @@ GPU_FLOORS = (
     {"nvidia/hook"},
     {"nvidia/cli"},
     {"nvidia/cli/program"},
-    {"nvidia/ctk"},
-    {"nvidia/runtime"},
+    {"nvidia/specs"},
     {"inject"},
     {"asked/ways"},
 )
@@ -149,13 +162,17 @@ def is_allowed(arrow: Arrow) -> bool:
     if (arrow.source, arrow.target) == STAGE_5:
         return True
     if target == "cli":
-        return source == "rootfs_tools" and arrow.target in PARSER
+        return arrow.target in {"rootfs_tools": PARSER, **dict.fromkeys(SHELVES, FRAME)}.get(
+            source, ()
+        )
+    if source in SHELVES and target in SHELVES:
+        return (source, target) == ("docker", "faces")
     inner, outer = RING[target], RING[source]
     if inner == outer == 0:
         return target == "core"
     if inner == outer == 1:
         return arrow.target in RECORDS
-    return inner < outer or (inner == outer == 2) or (inner == outer == 3)
+    return inner < outer or inner == outer == 2
 
 
 def written(found: set[Arrow] | list[Arrow]) -> set[str]:
@@ -200,13 +217,24 @@ def test_minirun_calls_the_workshop_through_two_tables() -> None:
         path.relative_to(TOP).as_posix() for path in TOP.rglob("*.py")
         if re.search(r"\"rootfs_tools\b", path.read_text())
     }  # fmt: skip
-    assert naming == CALLS | {"fast/launcher.py", "knowledge/source.py"}
+    assert naming == CALLS | {"fast/launcher.py", "faces/knowledge/source.py"}
+
+
+def test_the_runtime_names_the_shelves_in_tables() -> None:
+    """What is not imported is called by its name: each place that does so is known."""
+    name = re.compile(rf"[\"']minirun\.({'|'.join(sorted(SHELVES))})\.")
+    naming = {
+        path.relative_to(TOP).as_posix() for path in TOP.rglob("*.py")
+        if path.relative_to(TOP).parts[0] not in SHELVES | {"__init__.py"}
+        and name.search(path.read_text())
+    }  # fmt: skip
+    assert naming == TABLES
 
 
 LATE = {"minirun.core.lazy", "minirun", "minirun.__main__"}
 """core/lazy is the one way to be late; the package's front imports what it is asked for."""
 OPTIONAL = {
-    "minirun.api.course.lesson", "minirun.api.stream", "minirun.doctor.machine",
+    "minirun.faces.api.course.lesson", "minirun.faces.api.stream", "minirun.faces.doctor.machine",
 }  # fmt: skip
 """What may be missing is tried where it is used: a notebook's packages, python-prctl."""
 

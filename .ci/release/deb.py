@@ -154,7 +154,10 @@ class Package:
             str(root / "usr/bin" / NAME), str(library / f"{NAME}{launcher.SUFFIX}"),
             [library / each for each in launcher.PACKAGES], [f"/{LIBRARY}", DEBIANS], str(root),
         )  # fmt: skip
-        keep = "import sys; sys.path += {!r}; from minirun.knowledge import source; source.keep()"
+        keep = (
+            "import sys; sys.path += {!r}\n"
+            "from minirun.faces.knowledge import source; source.keep()"
+        )
         subprocess.run([sys.executable, "-IBSc", keep.format([str(library)])], check=True)
 
     def _control(

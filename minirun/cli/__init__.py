@@ -1,14 +1,15 @@
 """The command line: a table of commands, each in a module that is imported when it is called.
 
 runc      runc's commands, to the letter
-docker    docker's commands
-look      what shows and explains
-nvidia    NVIDIA's programs
+run       `run IMAGE` and `create IMAGE`, with their flags
+gc        gc
 either    create, start, kill, pause: runc's or docker's, as the container is
 help      help, and --help: help.toml has the texts
 flags     a command line is read; words: the value of one flag
 completion   what a shell completes command lines with
-output    what a command prints on standard output
+output    what a command prints on standard output; several: for each of several containers
+
+The other commands are those of the three shelves: minirun.docker, minirun.toolkit, minirun.faces.
 """
 
 from __future__ import annotations
@@ -39,37 +40,37 @@ if TYPE_CHECKING:
     from typing import Any
 
 MODULES = {
-    "minirun.cli.docker.run": "run",
-    "minirun.cli.docker.exec": "exec",
-    "minirun.cli.docker.ps": "ps",
-    "minirun.cli.docker.logs": "logs",
-    "minirun.cli.docker.event_stream": "events",
-    "minirun.cli.docker.start": "restart",
-    "minirun.cli.docker.attach": "attach",
-    "minirun.cli.docker.stop": "stop rm",
-    "minirun.cli.docker.watching": "wait top stats rename",
-    "minirun.cli.docker.about": "info version",
-    "minirun.cli.docker.groups": "container system",
+    "minirun.cli.run.run_image": "run",
+    "minirun.cli.runc.exec": "exec",
+    "minirun.cli.runc.ps": "ps",
+    "minirun.docker.logs": "logs",
+    "minirun.cli.runc.events": "events",
+    "minirun.docker.start": "restart",
+    "minirun.docker.attach": "attach",
+    "minirun.docker.stop": "stop rm",
+    "minirun.docker.watching": "wait top stats rename",
+    "minirun.docker.about": "info version",
+    "minirun.docker.groups": "container system",
     "minirun.cli.completion": "completion",
-    "minirun.cli.docker.network": "network",
-    "minirun.cli.docker.network_of": "port",
-    "minirun.cli.docker.volume": "volume",
+    "minirun.docker.network": "network",
+    "minirun.docker.network_of": "port",
+    "minirun.docker.volume": "volume",
     "minirun.cli.either": "create start kill pause unpause",
     "minirun.cli.runc.control": "delete resume",
     "minirun.cli.runc.state": "state list features",
     "minirun.cli.runc.update": "update",
-    "minirun.cli.runc.checkpoint": "checkpoint restore",
+    "minirun.toolkit.commands.checkpoint": "checkpoint restore",
     "minirun.cli.runc.spec": "spec",
-    "minirun.cli.look.timeline": "timeline replay diff",
-    "minirun.cli.look.inspect": "inspect",
-    "minirun.cli.look.explain": "explain",
-    "minirun.cli.look.gpu": "gpu",
-    "minirun.cli.look.lab": "lab",
-    "minirun.cli.look.level": "level",
-    "minirun.cli.look.observe": "observe",
-    "minirun.cli.docker.gc": "gc",
-    "minirun.cli.look.doctor": "doctor",
-    "minirun.cli.look.teach": "teach",
+    "minirun.faces.commands.timeline": "timeline replay diff",
+    "minirun.faces.commands.inspect": "inspect",
+    "minirun.faces.commands.explain": "explain",
+    "minirun.faces.commands.gpu": "gpu",
+    "minirun.faces.commands.lab": "lab",
+    "minirun.faces.commands.level": "level",
+    "minirun.faces.commands.observe": "observe",
+    "minirun.cli.gc": "gc",
+    "minirun.faces.commands.doctor": "doctor",
+    "minirun.faces.commands.teach": "teach",
     "minirun.cli.help": "help",
     "rootfs_tools.cli.images": "images import",
     "rootfs_tools.cli.image": "image load",
@@ -82,9 +83,9 @@ MODULES = {
     "rootfs_tools.cli.export": "export",
     "rootfs_tools.cli.copy": "cp",
     "rootfs_tools.cli.commit": "commit",
-    "minirun.cli.nvidia.container_cli": "nvidia-container-cli nvidia-container-runtime-hook",
-    "minirun.cli.nvidia.ctk": "nvidia-ctk nvidia-cdi-hook",
-    "minirun.gpu.nvidia.runtime.wrapper": "nvidia-container-runtime",
+    "minirun.toolkit.commands.container_cli": "nvidia-container-cli nvidia-container-runtime-hook",
+    "minirun.toolkit.commands.ctk": "nvidia-ctk nvidia-cdi-hook",
+    "minirun.toolkit.runtime.wrapper": "nvidia-container-runtime",
 }
 """Module → its commands. It has `main_NAME(args, settings)` for each, with _ for -, or
 `main(args, settings)`: both return the exit status."""

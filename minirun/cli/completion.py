@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from minirun import cli
-from minirun.cli.docker import groups
 from minirun.cli.flags import Flag, Flags
 from minirun.cli.help import TEXTS
 from minirun.cli.output import write
@@ -68,7 +67,7 @@ def rows() -> list[CompletionRow]:
     classes[""] = cli.GlobalFlags
     paths = {"", *cli.COMMANDS, *(path for path in classes if path.split(" ")[0] in cli.COMMANDS)}
     same: dict[str, str] = {}
-    for group, verbs in (("container", groups.CONTAINER), ("system", groups.SYSTEM)):
+    for group, verbs in (("container", _verbs("CONTAINER")), ("system", _verbs("SYSTEM"))):
         for verb, target in verbs.items():
             paths.add(f"{group} {verb}")
             same[f"{group} {verb}"] = target if "." not in target else _SAME.get(verb, verb)
@@ -90,8 +89,14 @@ def _verbs_of_images() -> list[str]:
         return []
 
 
+def _verbs(group: str) -> dict[str, str]:
+    """Return what the verbs of docker's group are: minirun.docker.groups."""
+    found: dict[str, str] = cli.part("minirun.docker.groups", group)
+    return found
+
+
 def _modules_of_groups() -> list[str]:
-    targets = [*groups.CONTAINER.values(), *groups.SYSTEM.values()]
+    targets = [*_verbs("CONTAINER").values(), *_verbs("SYSTEM").values()]
     return [target.rpartition(".")[0] for target in targets if "." in target]
 
 

@@ -37,7 +37,7 @@ class Flag(Record):
     text: str = ""
     """What --help says of it; empty: help.toml does."""
     read: str = ""
-    """The function of minirun.cli.docker.properties that reads the value; empty: the command does.
+    """The function of minirun.cli.run.properties that reads the value; empty: the command does.
     """
     path: str = ""
     """The property of config.json that the value is for: linux.resources.memory.limit."""

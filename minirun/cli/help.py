@@ -14,8 +14,8 @@ from typing import Any
 from minirun import cli
 from minirun.cli.flags import Flag, Flags, HelpAsked
 from minirun.cli.output import write
+from minirun.common import table
 from minirun.core.keeping.settings import Settings
-from minirun.show.text import table
 
 with open(os.path.join(os.path.dirname(__file__), "help.toml"), "rb") as file:
     TEXTS: dict[str, Any] = tomllib.load(file)

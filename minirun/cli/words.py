@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from minirun.cli.docker.run_flags import ConfigFlags
+    from minirun.cli.run.run_flags import ConfigFlags
     from minirun.image.store import Image
     from minirun.oci.run_config import RunOptions
 

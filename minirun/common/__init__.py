@@ -7,6 +7,8 @@ child         work in a child that answers
 waiting       for a condition, a descriptor or a lock, with a deadline
 descriptors   a refusal if too few descriptors are free
 interrupts    a signal that ends this program is raised as an error
+screen        a terminal's width and colours, and how wide a text is
+table         rows as a table, lines as a page; rich_console: what rich draws them with
 called        the command line that starts this program again
 schema        a check of a document against a JSON schema
 """

@@ -1,6 +1,7 @@
 """Work in a child, which answers, and ends with its work: a namespace that it enters is for good.
 
-minirun.doctor.attempts has such a child as well, with a time limit and words for each way to end.
+minirun.faces.doctor.attempts has such a child as well, with a time limit and words for each way to
+end.
 """
 
 from __future__ import annotations

@@ -5,6 +5,5 @@ origin          which engine asked for a container
 holders         who has which GPU, in all state roots
 other_hook      a program of the user's under the name of NVIDIA's hook
 rootless        whether minirun runs without root; rootless_config: config.json for that
-criu            checkpoint and restore
 journal         failed starts in the system's journal
 """

@@ -10,7 +10,7 @@ owner       the user that owns the files of a container with a user namespace
 driverroot  the folder that the driver's files come from; trusted: which folder that may be
 nvidia      a folder for each program of NVIDIA's stack; vendors: AMD, Intel, Gaudi
 cdi         the other way: device names → config.json
-share       which container has which GPU; time slices, MPS
+share       which container has which GPU
 simulated   what a host with GPUs looks like, for a host without
 
 Imports go one way: see GPU_FLOORS in tests/test_rings.py.

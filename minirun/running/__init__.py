@@ -6,19 +6,16 @@ supervise       `run`: from the start to the end; background: with -d
 joined          another container, whose namespaces a new one joins
 shared_memory   /dev/shm of a container that others may join
 ends            the end of a container that may start again
-restarts        --restart, and `start` of a container that has stopped
-attached        who is attached to a container in the background
-health          health checks
 handover        pid file, console socket and more that an engine hands over
 signals         signals go to the command
 pipes           standard input and output
-output          what the command writes is kept; output_files, output_reader: in which files
+output          what the command writes is kept; output_files: in which files
 notify          $NOTIFY_SOCKET: the command says that it is ready, and systemd is told
 lookup          a container by its name; listing: all of a state root
 renamed         a container's name, if it is not its id
 moments         time stamps, and what --since says
 processes       the processes of a container, for `ps ID`
-process_table   the same for `top`, from /proc
+shelves         what the shelves beside the runtime do in a run
 kept_logs       logs of containers that are gone
 volumes         directories that outlive containers
 store_use       what containers need of the store

@@ -10,20 +10,20 @@ from minirun.core.errors import from_os
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
-from minirun.running import pipes
+from minirun.running import pipes, shelves
 
 with lazy:
     import socket
 
     from minirun.oci.terminal import keys, relay, terminal
-    from minirun.running import attached, output_files  # neither for what --rm shows
+    from minirun.running import output_files  # not for what --rm shows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minirun.running.attached import Attached
     from minirun.running.output_files import OutputLog
+    from minirun.running.pipes import Audience
 
 
 class OutputLimits(Record):
@@ -47,7 +47,7 @@ class Streams:
 
     What pipes bring goes to the caller, and into log.json if a log is kept. None of them is the
     caller's own (minirun.running.pipes). Without input, stdin is /dev/null. Detached, they are
-    read all the same, for the log and for those who attach (minirun.running.attached).
+    read all the same, for the log and for those who attach (minirun.running.pipes.Audience).
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Streams:
         self.shown = shown
         self.attachable = True
         """False for `exec`: who attaches wants the container's own command."""
-        self.others: Attached | None = None
+        self.others: Audience | None = None
         try:
             self._open(terminal=container.config.terminal)
         except OSError:
@@ -180,7 +180,7 @@ class Streams:
         if not (self.detach and self.attachable) or self.others:
             return
         try:
-            self.others = attached.Attached(self.directory, self.input, self.master)
+            self.others = shelves.audience(self.directory, self.input, self.master)
         except OSError as error:
             warn(from_os(error, "no command can attach to the container").line())
 
@@ -194,7 +194,7 @@ class Streams:
             warn(from_os(error, "what the container writes is not kept").line())
             return None
 
-    def _copy(self, pidfd: int, log: OutputLog | None, others: Attached | None) -> None:
+    def _copy(self, pidfd: int, log: OutputLog | None, others: Audience | None) -> None:
         """Pass the streams on, to the caller, the log and those who are attached."""
         flows = []
         for source, target, owned, name in self.flows:
@@ -206,7 +206,7 @@ class Streams:
 
 
 def _both(
-    keep: Callable[[bytes], None] | None, others: Attached, name: str
+    keep: Callable[[bytes], None] | None, others: Audience, name: str
 ) -> Callable[[bytes], None]:
     """Return what gives a chunk to the log, if there is one, and to all who are attached."""
 
@@ -230,7 +230,7 @@ def callers_size() -> tuple[int, int]:
 
 
 class Viewers:
-    """No viewer looks on while the container starts. Those of minirun.show.text.viewers do."""
+    """No viewer looks on while the container starts. Those of the shelf faces/ do."""
 
     def start(self, container: Container) -> None:
         """Start the views, before the log is open: they do not write. Raises OSError."""

@@ -23,9 +23,28 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from typing import Protocol
 
-    from minirun.running.attached import Attached
+    class Audience(Protocol):
+        """Who is attached to a container in the background: minirun.docker.attached."""
+
+        @property
+        def is_full(self) -> bool:
+            """Return True while somebody has not taken all that was sent."""
+
+        def interests(self) -> Iterator[tuple[int, int]]:
+            """Yield descriptors, and what poll(2) is to wait for at each."""
+
+        def handle(self, fd: int) -> None:
+            """Do what there is to do for a descriptor of :meth:`interests`."""
+
+        def show(self, name: str, data: bytes) -> None:
+            """Send what the command has written to stdout or stderr."""
+
+        def end(self, status: int) -> None:
+            """Tell the exit status, and listen no more. Raises OSError."""
+
 
 CHUNK = 65536
 _PIPE_BUF = 4096
@@ -123,7 +142,7 @@ class Flow:
             self._write(self.most)
 
 
-def copy(flows: list[Flow], pidfd: int, attached: Attached | None = None) -> None:
+def copy(flows: list[Flow], pidfd: int, attached: Audience | None = None) -> None:
     """Let everything flow until the process of `pidfd` has ended and its output is passed on.
 
     If a command that is attached does not read, the output waits.

@@ -15,10 +15,10 @@ from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
-from minirun.running import ends, handover, output, signals
+from minirun.running import ends, handover, output, shelves, signals
 
 with lazy:
-    from minirun.running import health, restarts, shared_memory  # few have one of these
+    from minirun.running import shared_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def run(
         status = _run(container, options, started)
         if not container.record.restart or options.auto_remove:
             return status
-        return restarts.go_on(container, status, lambda again: _run(again, options, None))
+        return shelves.go_on(container, status, lambda again: _run(again, options, None))
     finally:
         options.viewers.ended()
 
@@ -102,8 +102,8 @@ def _run(
             endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
         events.observer = None  # no gate is held after the start
         viewers.finish()
-        if container.record.health and health.is_asked(container.record):
-            health.watch(container)
+        if container.record.health:
+            shelves.watch_health(container)
         if started:
             started(container)
     except BaseException as error:

@@ -22,8 +22,8 @@ import pytest
 import run as bench  # this folder's
 
 from engines.clients.engine import IMAGE, Docker, Engine, Podman
+from minirun.faces.show.log import recording
 from minirun.fast import launcher
-from minirun.show.log import recording
 
 WAYS = {
     "--network none": ("--network=none",),

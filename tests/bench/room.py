@@ -26,8 +26,8 @@ from typing import NamedTuple
 from minirun.core.keeping.places import STORE
 from minirun.core.kernel import mountinfo
 from minirun.engines import roots
+from minirun.faces.teach.levels import programs
 from minirun.fast import launcher
-from minirun.teach.levels import programs
 
 FIRST_UID = 54400
 _ROUNDS = """

@@ -8,7 +8,7 @@ import pytest
 
 from minirun.cgroups.hierarchies import Hierarchy, hierarchies_of, mounted, paths_of
 from minirun.core.kernel.mountinfo import parse
-from minirun.inspect import processes
+from minirun.faces.inspect import processes
 
 SYSTEMD_HYBRID = r"""
 25 30 0:23 / /proc rw,relatime shared:13 - proc proc rw

@@ -9,10 +9,10 @@ import pytest
 
 from minirun.cgroups import resources
 from minirun.cgroups.resources import LIMITS
-from minirun.cli.docker import run_flags
+from minirun.cli.run import run_flags
 from minirun.cli.runc import update
 from minirun.core.errors import ConfigError
-from minirun.inspect import docker_host
+from minirun.docker import docker_host
 from minirun.oci import validate
 
 

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from minirun import cli
 from minirun.cli import help
-from minirun.cli.docker.run_flags import RunFlags as Run_
-from minirun.cli.docker.stop import StopFlags
 from minirun.cli.flags import Flags, HelpAsked, flag
-from minirun.cli.look import gpu
+from minirun.cli.run.run_flags import RunFlags as Run_
 from minirun.core.errors import UsageError
 from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.places import ROOT, STORE
-from minirun.gpu.share import timeslice
+from minirun.docker.stop import StopFlags
+from minirun.faces.commands import gpu
 from minirun.oci.run_config import PIDS_LIMIT
+from minirun.toolkit import timeslice
 from rootfs_tools import cli as workshop
 from rootfs_tools import recipe
 from rootfs_tools.cli.images import Images

@@ -20,9 +20,9 @@ from conftest import Program, wait_until
 from core.lifecycle.leftovers import Family, assert_nothing
 from minirun import __version__
 from minirun.cli import COMMANDS, GlobalFlags, entry_of
-from minirun.cli.docker.run_flags import RunFlags
-from minirun.cli.docker.run_options import READERS
 from minirun.cli.help import COMMANDS as COMMAND_TEXTS
+from minirun.cli.run.run_flags import RunFlags
+from minirun.cli.run.run_options import READERS
 from minirun.gpu import drivers
 from minirun.gpu.vendors.signs import OTHER_VENDORS
 

@@ -8,7 +8,7 @@ import pytest
 
 from minirun.core import events
 from minirun.core.kernel import logged_python, namespaces, process
-from minirun.show.log.event import Reader, began
+from minirun.faces.show.log.event import Reader, began
 
 STEP = 1_000_000
 

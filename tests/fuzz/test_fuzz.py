@@ -16,7 +16,7 @@ from apart import HOST, apart
 from fuzz import archives, configurations, containers, living, recordings
 from fuzz.cage import Cage
 from fuzz.images import IMAGES
-from minirun.recordings import path
+from minirun.faces.recordings import path
 from night import CASES
 
 _BLOCK = 25

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from minirun.inspect.sizes import human_binary
+from minirun.faces.inspect.sizes import human_binary
 
 VERSION = Path("/proc/driver/nvidia/version")
 SUM = "sum 528"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from minirun.show.log.event import event_of
-from minirun.teach import strace
-from minirun.teach.oracle import calls, netlink
+from minirun.faces.show.log.event import event_of
+from minirun.faces.teach import strace
+from minirun.faces.teach.oracle import calls, netlink
 from net.hosts import Host
 
 RUNS = (

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from conftest import wait_until
-from minirun.inspect.network.why import NOT_LOOKED_AT
+from minirun.faces.inspect.network.why import NOT_LOOKED_AT
 from net.hosts import HOST, HOST6, OUTSIDE, OUTSIDE6, Host
 from net.test_scenarios import NO_ANSWER, REFUSED, page
 from required import skip

@@ -13,13 +13,13 @@ import pytest
 
 from conftest import STORE, Program, wait_until
 from minirun.core.keeping.settings import BOUNDARIES
-from minirun.knowledge import texts
-from minirun.show.log import recording
-from minirun.teach.levels import programs
+from minirun.faces.knowledge import texts
+from minirun.faces.show.log import recording
+from minirun.faces.teach.levels import programs
 from notebooks.lab import TOP, Lab, Server
 from required import installed
-from show.readback import busy
-from show.log.test_order import agrees
+from faces.show.readback import busy
+from faces.show.log.test_order import agrees
 
 pytestmark = pytest.mark.root  # the server is one for all tests, and in no cell
 
@@ -117,7 +117,7 @@ def test_the_frame_has_no_rights_in_the_notebook(lab: Open, minirun: Program) ->
 
 @pytest.mark.timeout(300)
 def test_no_process_works_before_it_is_born(lab: Open, minirun: Program) -> None:
-    """The checks of tests/show/log/test_order.py, in the widget, on a busy machine: a cell again."""
+    """The checks of tests/faces/show/log/test_order.py, in the widget, on a busy machine: a cell again."""
     cell = f"runs = globals().get('runs', 0) + 1\n{STEP}".replace("'held'", "f'busy{runs}'")
     page = lab("lab", cell)
     browser = page.browser

@@ -18,10 +18,10 @@ import pytest
 
 import minirun as package
 from conftest import STORE, Program, skip, wait_until
-from minirun.api.course.lesson import CellOutput, Lesson
-from minirun.api.course.text import key_of, load
-from minirun.api.launch import Able
-from minirun.knowledge.texts import lesson as word_of
+from minirun.faces.api.course.lesson import CellOutput, Lesson
+from minirun.faces.api.course.text import key_of, load
+from minirun.faces.api.launch import Able
+from minirun.faces.knowledge.texts import lesson as word_of
 from notebooks import files
 from required import machine_has
 from tutorials.publish import play
@@ -514,7 +514,7 @@ def test_no_mark_of_markdown_is_shown(name: str, language: str) -> None:
 def test_a_learner_who_answers(minirun: Program, tmp_path: Path) -> None:
     """Right where it is what happened, and nowhere else; a changed cell needs root."""
     code = """
-from minirun.api.launch import Able
+from minirun.faces.api.launch import Able
 lesson.live = Able(False, "containers need root")
 for number in (1, 2, 5):
     lesson.question(number, answer=2)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import Program
-from minirun.cli.docker import properties
+from minirun.cli.run import properties
 from minirun.core.errors import UsageError
 from minirun.core.keeping.choices import Choices
 from minirun.oci import run_config, validate

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from minirun.teach.lab import labs as catalogue
-from minirun.teach.levels import programs
+from minirun.faces.teach.lab import labs as catalogue
+from minirun.faces.teach.levels import programs
 from notebooks import files
 from tutorials.publish import assignment
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from conftest import wait_until
+from faces.show.browser import Browser
 from notebooks import files
 from required import installed
-from show.browser import Browser
 from tutorials.publish.notebooks import ROOT
 
 pytest.importorskip("jupyterlite_pyodide_kernel")

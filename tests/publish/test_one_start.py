@@ -107,7 +107,7 @@ def test_a_function_is_found_by_its_lines() -> None:
     assert function.text == "Make the container, until its init waits for `start`"
     assert start.function_at(file, 1) is None
     outer, inner = (
-        next(each for *_, each in start._functions("cli/docker/run.py") if each.name == name)
+        next(each for *_, each in start._functions("cli/run/run_image.py") if each.name == name)
         for name in ("_launch", "_launch.record")
     )
     assert not outer.lines & inner.lines

@@ -2,7 +2,7 @@
 
 import inspect
 
-from minirun import api
+from minirun.faces import api
 from tutorials.publish.reference import api as page
 
 

@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from conftest import Program
-from minirun import recordings
+from minirun.faces import recordings
 from tutorials.publish.reference import events
 
 CHECK = Draft202012Validator(json.loads(events.SCHEMA.read_text()))

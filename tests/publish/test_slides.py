@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from show.browser import Browser
+from faces.show.browser import Browser
 from tutorials.publish.notebooks import LANGUAGES, ROOT, lessons, source
 
 pytest.importorskip("markdown_it")

@@ -17,7 +17,7 @@ import pytest
 
 from minirun.core.errors import ImageError
 from minirun.core.kernel import mounts, namespaces
-from minirun.doctor.attempts import in_child
+from minirun.faces.doctor.attempts import in_child
 from rootfs_tools import tree
 from rootfs_tools.unpack import unpack
 

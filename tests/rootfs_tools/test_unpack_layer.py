@@ -17,7 +17,7 @@ import pytest
 from minirun.core.errors import ImageError
 from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs.build import RootMount
-from minirun.doctor.attempts import in_child
+from minirun.faces.doctor.attempts import in_child
 from required import installed
 from rootfs_tools.archives import loading
 from rootfs_tools.archives.files import opened

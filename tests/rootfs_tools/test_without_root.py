@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from minirun import cli
-from minirun.doctor.attempts import in_child
+from minirun.faces.doctor.attempts import in_child
 from required import installed
 from rootfs_tools.catalogue import verify
 from rootfs_tools.take import take

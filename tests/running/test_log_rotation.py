@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Program, wait_until
 from minirun.cli.words import log_limits
-from minirun.running import output_reader
+from minirun.docker import output_reader
 from minirun.running.output import OutputLimits
 from minirun.running.output_files import OutputLog
 

@@ -18,9 +18,9 @@ import pytest
 
 from engines.clients import images
 from engines.clients.engine import Podman
-from gpu.vendors.tree import amd_host
 from security import decoy
 from security.conftest import Evil
+from toolkit.vendors.tree import amd_host
 
 IMAGE = "test.local/hostile:1"
 SCRIPT = (

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
-from gpu.vendors.tree import DRM, amd_host, intel_host
 from layers import STORE, layer_of
 from minirun.core.errors import GPUError
 from minirun.core.rootfs.inroot import Root
@@ -16,6 +15,7 @@ from minirun.gpu import driverroot, trusted
 from minirun.gpu.nvidia.shared import find, real
 from minirun.gpu.steps import DeviceNode, Place
 from minirun.gpu.vendors import discovery
+from toolkit.vendors.tree import DRM, amd_host, intel_host
 
 ADDRESS = "0000:00:02.0"
 BY_PATH = f"dev/dri/by-path/pci-{ADDRESS}-card"

@@ -15,8 +15,8 @@ import pytest
 
 from apart import apart, mounts
 from conftest import Program, wait_until
-from minirun.teach import strace
-from minirun.teach.oracle import compare, witness
+from minirun.faces.teach import strace
+from minirun.faces.teach.oracle import compare, witness
 from security.conftest import NAME, Evil
 
 PYTHON = Path(sys.executable).resolve()

@@ -46,7 +46,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("place", ["..", ".", "rootfs-tools", "/"])
 def test_it_is_imported_from_every_folder(clone: Path, place: str) -> None:
     """The folder above has a folder of its name: a namespace package, which was found first."""
-    words = "import minirun, minirun.api; print(minirun.__file__, minirun.can_run)"
+    words = "import minirun, minirun.faces.api; print(minirun.__file__, minirun.can_run)"
     argv = [clone / ".venv/bin/python", "-c", words]
     done = subprocess.run(argv, cwd=clone / place, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

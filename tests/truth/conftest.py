@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from conftest import Program
-from minirun.show.log.event import Event
-from minirun.teach.oracle import witness
-from minirun.teach.oracle.findings import Report
-from minirun.teach.oracle.witness import Watched
-from minirun.teach.strace import Call
+from minirun.faces.show.log.event import Event
+from minirun.faces.teach.oracle import witness
+from minirun.faces.teach.oracle.findings import Report
+from minirun.faces.teach.oracle.witness import Watched
+from minirun.faces.teach.strace import Call
 
 GPUS = ("--gpus", "0,1", "--gpu-driver=simulated")
 USER = ("--uidmap", "0:100000:65536")

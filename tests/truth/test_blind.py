@@ -10,13 +10,13 @@ import pytest
 
 from conftest import Program, skip
 from layers import copy_layer, layer_of
-from minirun.show.log.event import Event, event_of
-from minirun.teach import strace
-from minirun.teach.oracle import calls as table
-from minirun.teach.oracle import compare
-from minirun.teach.oracle.compare import LISTED
-from minirun.teach.oracle.findings import Report
-from minirun.teach.strace import Call
+from minirun.faces.show.log.event import Event, event_of
+from minirun.faces.teach import strace
+from minirun.faces.teach.oracle import calls as table
+from minirun.faces.teach.oracle import compare
+from minirun.faces.teach.oracle.compare import LISTED
+from minirun.faces.teach.oracle.findings import Report
+from minirun.faces.teach.strace import Call
 from truth.conftest import GPUS, USER, Seen, full_bundle, look, pairs, with_command
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from minirun.teach import strace
-from minirun.teach.strace import fields, flags, number, split, string, strings
+from minirun.faces.teach import strace
+from minirun.faces.teach.strace import fields, flags, number, split, string, strings
 
 TEXT = """\
 42 1700000000.000001 mkdir("/a, b", 0700) = -1 EEXIST (File exists)

@@ -1,4 +1,4 @@
-"""The log against strace, in both directions: see minirun.teach.oracle.compare for the rule."""
+"""The log against strace, in both directions: faces.teach.oracle.compare has the rule."""
 
 import json
 import os

@@ -19,7 +19,7 @@ import machine
 
 PAGE = machine.TOP / "tutorials" / "reference" / "cgroup-v2.md"
 TESTS = (
-    "tests/cgroups tests/core tests/oci tests/gpu tests/teach tests/engines/clients "
+    "tests/cgroups tests/core tests/oci tests/gpu tests/faces/teach tests/engines/clients "
     "tests/engines/rootless"
 )
 START, END = "<!-- table -->", "<!-- end of table -->"

@@ -15,7 +15,7 @@ words after it choose lessons, or recordings. Tests import these modules as they
                                   api, commands, conformance (its rows: table.py), docker, events
                   make path       the functions of a start: one_start, start, tracer
   man            make man         build/man, from the tables of --help
-  recordings     make recordings  minirun/recordings
+  recordings     make recordings  minirun/faces/recordings
 
 Below them:
   source         the parts of a lesson's Markdown

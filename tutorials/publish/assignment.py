@@ -19,11 +19,11 @@ from typing import Any
 
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
-from minirun.teach.lab import labs as catalogue
-from minirun.teach.lab.folder import LabFolder
-from minirun.teach.lab.labs import LabTexts
-from minirun.teach.levels import programs
-from minirun.teach.levels.programs import Level
+from minirun.faces.teach.lab import labs as catalogue
+from minirun.faces.teach.lab.folder import LabFolder
+from minirun.faces.teach.lab.labs import LabTexts
+from minirun.faces.teach.levels import programs
+from minirun.faces.teach.levels.programs import Level
 from tutorials.publish.notebooks import LANGUAGES, ROOT, chosen
 
 with lazy:

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 """What a browser fetches by itself."""
 BY_SCRIPT = "event-"
-"""Anchors that a recording's page makes when it is opened: tests/show clicks through it."""
+"""Anchors that a recording's page makes when it is opened: tests/faces/show clicks through it."""
 _HINTS = {"canonical", "prev", "next", "search", "author", "index"}
 """Kinds of <link> that are not fetched."""
 

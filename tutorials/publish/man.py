@@ -11,8 +11,8 @@ from pathlib import Path
 
 from minirun import __version__, cli
 from minirun.cli import help
-from minirun.cli.docker.run_flags import CreateFlags
 from minirun.cli.flags import Flags, HelpAsked
+from minirun.cli.run.run_flags import CreateFlags
 from minirun.core.keeping.settings import Settings
 from tutorials.publish.reference.commands import BELOW, help_of
 

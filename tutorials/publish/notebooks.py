@@ -3,7 +3,7 @@ tutorials/level-N-topic.LANGUAGE.md: the course, and the ladder.
 
 make notebooks      runs every block of every lesson (as root), and writes
 notebooks/LANGUAGE/NN-topic.ipynb           the cells, without outputs
-minirun/recordings/lessons/NN-topic.json    questions, reasons, and what the blocks printed
+minirun/faces/recordings/lessons/NN-topic.json    questions, reasons, and what the blocks printed
 """
 
 import json
@@ -15,9 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from minirun.api import level_task
 from minirun.core.lazy import lazy
-from minirun.teach.levels import programs
+from minirun.faces.api import level_task
+from minirun.faces.teach.levels import programs
 from tutorials.publish.runner import Block, run
 from tutorials.publish.source import Part, asked, parts
 from tutorials.publish.surroundings import plain_surroundings, refuse_private

@@ -5,7 +5,7 @@
     how it differs in two files:
         ```diff tutorials/levels/02_root.py tutorials/levels/03_handshake.py launch 88e0d1c4
     lines of a file, of any language:
-        ```c tests/teach/levels/level3.c 10-19 0f6b2a11
+        ```c tests/faces/teach/levels/level3.c 10-19 0f6b2a11
 
 `make quotes` writes the text of today between the fences. The last word is a hash of the text for
 which the sentences around it were written; it is changed by hand, after they were read again, since

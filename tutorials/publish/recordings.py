@@ -1,4 +1,4 @@
-"""Makes minirun/recordings: runs real containers, with snapshots, and keeps their logs.
+"""Makes minirun/faces/recordings: runs real containers, with snapshots, and keeps their logs.
 
     sudo make recordings                           (needs the images busybox and ubuntu)
     sudo .venv/bin/python -m tutorials.publish.recordings plain      (some of them, by name)
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from minirun.core.keeping.places import EVENTS, HISTORY, STORE
+from minirun.faces.recordings import path
 from minirun.fast import launcher
-from minirun.recordings import path
 from rootfs_tools import catalogue
 from tutorials.publish.surroundings import CHECKOUT, plain_surroundings, refuse_private
 

@@ -20,7 +20,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from minirun import recordings
+from minirun.faces import recordings
 from tutorials.publish import contents, links, lite, played
 from tutorials.publish.contents import Group
 from tutorials.publish.notebooks import LANGUAGES, ROOT, chosen
@@ -174,7 +174,7 @@ def recorded(language: str) -> str:
     title, told = RECORDINGS[language]
     rows = [f"# {title}", f"{told}:"]
     rows += [
-        f'- <a href="recordings/{name}.html">{name}</a>: {about}'
+        f'- <a href="faces/recordings/{name}.html">{name}</a>: {about}'
         for name, about in recordings.RECORDINGS.items()
     ]
     return "\n\n".join(rows) + "\n"

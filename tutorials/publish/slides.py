@@ -19,7 +19,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from minirun.show.log.event_row import display_width
+from minirun.common.screen import display_width
 from tutorials.publish.notebooks import LANGUAGES, ROOT, TUTORIALS, chosen, source
 from tutorials.publish.source import Part, parts
 

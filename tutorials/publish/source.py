@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from minirun.api.course.text import key_of
+from minirun.faces.api.course.text import key_of
 
 QUESTION = ("Predict", "예측")
 REASON = ("Why", "왜")

@@ -13,7 +13,7 @@ from minirun.running import bundle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.cli.docker.run_flags import RunFlags
+    from minirun.cli.run.run_flags import RunFlags
 
 
 class Create(Flags):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from minirun.cli.docker.run_flags import WITH_BUNDLE, RunFlags
+from minirun.cli.run.run_flags import WITH_BUNDLE, RunFlags
 from minirun.cli.runc import create
 from minirun.core.container import Container
 from minirun.core.keeping.settings import Settings
-from minirun.core.lazy import lazy
-from minirun.running import bundle
+from minirun.running import bundle, shelves
 from minirun.running.reserve import first_record
-
-with lazy:
-    from minirun.show.text import dry_run
 
 
 class RunBundle(RunFlags):
@@ -35,6 +31,6 @@ def main(args: list[str], settings: Settings) -> int:
     if flags.dry_run:
         config = options.config()
         record = first_record(settings, options.container_id, config)
-        dry_run.write(Container(settings, config, record))
+        shelves.show_plan(Container(settings, config, record))
         return 0
     return bundle.run(options, settings)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 
 from minirun.cgroups import hierarchies
-from minirun.cli.docker import mounts, run_options
-from minirun.cli.docker.run_flags import ConfigFlags
 from minirun.cli.flags import flag
 from minirun.cli.output import write
+from minirun.cli.run import mounts, run_options
+from minirun.cli.run.run_flags import ConfigFlags
 from minirun.core.errors import UsageError
 from minirun.core.keeping import jsonlite, places
 from minirun.core.keeping.settings import Settings, unprivileged

@@ -18,8 +18,8 @@ from minirun.running import listing
 from minirun.running.visible_json import clean_json
 
 with lazy:
+    from minirun.common import table
     from minirun.oci import features
-    from minirun.show.text import table
 
 COLUMNS = ("id", "pid", "status", "bundle", "created", "owner")
 _NARROWEST, _GAP = 12, 3

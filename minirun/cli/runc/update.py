@@ -15,9 +15,9 @@ import sys
 
 from minirun.cgroups import cgroup_of
 from minirun.cli import as_runc, either
-from minirun.cli.docker.stop import each
 from minirun.cli.flags import Flags, flag, name_of
 from minirun.cli.output import show
+from minirun.cli.several import each
 from minirun.cli.words import size
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, StateError, UsageError
@@ -28,11 +28,10 @@ from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
 from minirun.engines import roots
 from minirun.oci import validate
-from minirun.running import lookup
+from minirun.running import lookup, shelves
 
 with lazy:
-    from minirun.cli.docker import properties, run_flags
-    from minirun.running import restarts
+    from minirun.cli.run import properties, run_flags
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def main(args: list[str], settings: Settings) -> int:
 
 def _change(flags: Update, changes: dict[str, Any], settings: Settings) -> int:
     if flags.restart:
-        restarts.parse(flags.restart)
+        shelves.check_restart(flags.restart)
     if not flags.args:
         flags.one_id()  # runc's words
     if len(flags.args) == 1:

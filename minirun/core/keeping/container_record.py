@@ -144,7 +144,7 @@ class ContainerRecord(Record):
     labels: dict[str, str] = {}
     """--label, and the image's."""
     restart: str = ""
-    """--restart: minirun.running.restarts; empty: it does not start again by itself."""
+    """--restart: minirun.docker.restarts; empty: it does not start again by itself."""
     restarts: int = 0
     """How often it has, since the last `start`."""
     stop_timeout: int = STOP_TIMEOUT
@@ -154,7 +154,7 @@ class ContainerRecord(Record):
     output: dict[str, Any] | None = None
     """minirun.running.output.OutputLimits; None: what it writes is not kept."""
     health: dict[str, Any] | None = None
-    """How its health is checked: minirun.running.health; None: it is not."""
+    """How its health is checked: minirun.docker.health; None: it is not."""
     mounts: MountRecords | None = None
     """Mounts from flags and image. Their volumes count as used while the container exists."""
     cap_add: list[str] | None = None

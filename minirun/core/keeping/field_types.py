@@ -82,7 +82,7 @@ def _is_mount(value: Any) -> bool:
 
 
 def _are_mounts(value: Any) -> bool:
-    """Return True if this is a list of what minirun.cli.docker.mount_flags notes."""
+    """Return True if this is a list of what minirun.cli.run.mount_flags notes."""
     if not isinstance(value, list):
         return False
     for row in value:

@@ -17,8 +17,8 @@
         .new/PID-TIME/            a container's directory without its name  core/keeping/directories
         .history/TIME.N.ID.jsonl  the log of a container that is gone       running/kept_logs
         .gpus/holders.json        which container has which GPU             gpu/share
-        .mps/pipe/, .mps/log/     of NVIDIA's MPS daemon                    gpu/share/mps
-        .labs/NAME/               a broken container, to be mended          teach/lab/folder
+        .mps/pipe/, .mps/log/     of NVIDIA's MPS daemon                    toolkit/mps
+        .labs/NAME/               a broken container, to be mended          faces/teach/lab/folder
         ID/                       a container
 
     ROOT/ID/                      0700; named once its record is in it      core/keeping/directories
@@ -29,8 +29,8 @@
         exec.fifo                 init waits here until `start`             core/handshake
         join.sock                 init answers `exec` here until `start`    oci/exec/created
         notify/notify.sock        the command says here that it is ready    running/notify
-        health.json, health.pid   what its health checks find, one of them  running/health
-        attach.sock               `attach` comes here                       running/attached
+        health.json, health.pid   what its health checks find, one of them  docker/health
+        attach.sock               `attach` comes here                       docker/attached
         halted                    its supervisor is to start it no more     core/endings
         gate.fifo                 a run waits here between two stages       core/gates
         seccomp.json              the compiled filter of system calls       oci/seccomp
@@ -43,7 +43,7 @@
         shm/                      its /dev/shm, if others may join it       running/shared_memory
         log.json, log.json.1 …    what the command wrote to its streams     running/output_files
         name                      what `rename` has called it               running/renamed
-        criu.pid                  the pid of an init that CRIU restored     engines/criu/restore
+        criu.pid                  the pid of an init that CRIU restored     toolkit/criu/restore
 
 Only `run IMAGE` has rootfs, upper, work, lower, volumes. Without privileges: engines/rootless.
 """

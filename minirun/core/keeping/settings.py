@@ -12,7 +12,7 @@ from minirun.core.keeping.places import ROOT, STORE
 from minirun.core.keeping.record import Record
 
 LANGUAGES = ("en", "ko")
-"""The languages of minirun.knowledge; errors and the log are in English."""
+"""The languages of minirun.faces.knowledge; errors and the log are in English."""
 
 BOUNDARIES = tuple(f"{stage}:{edge}" for stage in range(1, 8) for edge in ("begin", "end"))
 """The points at which a run can be held, and snapshots are taken: 1:begin … 7:end."""
@@ -52,4 +52,4 @@ class Settings(Record):
     choices: Choices = DEFAULTS
     """What the flags before the command choose for each container that is made: for engines."""
     lang: str = ""
-    """--lang: one of LANGUAGES; empty: the locale decides (minirun.knowledge.language)."""
+    """--lang: one of LANGUAGES; empty: the locale decides (minirun.faces.knowledge.language)."""

@@ -8,7 +8,7 @@
     inject      Edits → config.json, as the reference library does it
 
 What `minirun run` was asked for becomes edits in minirun.gpu.asked.ways; specs of NVIDIA's GPUs are
-made by minirun.gpu.nvidia.ctk.
+made by minirun.gpu.nvidia.specs.
 In this mode there is no stage 4 and 5: everything is in config.json before stage 1, and what no
 config.json can say (links, ld.so.cache) is done by createContainer hooks in stage 7.
 

@@ -18,8 +18,6 @@ counts, and beside it what minirun's own root has exclusively.
 
     count       which GPUs `--gpus count=N` chooses
     usage       who uses which GPU, now: Figure 1
-    timeslice   the length of a GPU's time slice
-    mps         MPS, through which several containers use one GPU at once
 """
 
 from __future__ import annotations

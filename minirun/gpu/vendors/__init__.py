@@ -2,7 +2,7 @@
 
 NVIDIA's driver is thirty files that must match the kernel module; of these three all user space is
 in the image, and what a container needs of the host are device nodes. So discovery is sysfs alone
-(amd, intel, gaudi), and one planner serves all three:
+(minirun.toolkit.vendors), and one planner serves all three:
 
     --gpus 0,1 --gpu-driver=amd      the CDI devices amd.com/gpu=0 and =1
     --device amd.com/gpu=0           the same; where no spec names it, one is made in memory
@@ -18,7 +18,6 @@ Nodes belong to the groups video and render, so a command that is not root gets 
 (podman's --group-add keep-groups). Not in a user namespace: there they have no number.
 
     signs               which vendors there are, and what a container asks for their GPUs by
-    discovery           what the host has of one vendor, and the planner
-    amd, intel, gaudi   what each vendor's driver shows in /sys, and its nodes; sysfs: what they
-                        share
+    discovery           what the host has of one vendor, and the planner. What a vendor's driver
+                        shows in /sys: minirun.toolkit.vendors
 """

@@ -57,7 +57,7 @@ class Cards(Record):
 def find_cards(vendor: str, root: str = "") -> Cards:
     """Return what the host has, by the sysfs and the nodes below `root`. Raises GPUError."""
     root = trusted.check(root)
-    found: Cards = lazy.load(f"minirun.gpu.vendors.{vendor}").cards(root)
+    found: Cards = lazy.load(f"minirun.toolkit.vendors.{vendor}").cards(root)
     return found._replace(root=root)
 
 

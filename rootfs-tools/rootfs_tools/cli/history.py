@@ -7,12 +7,12 @@ import time
 
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
+from minirun.common import table
 from minirun.core.keeping.settings import Settings
-from minirun.inspect.sizes import human
+from minirun.faces.inspect.sizes import human
+from minirun.faces.show.template import formats
+from minirun.faces.show.template.values import Fields
 from minirun.running import moments
-from minirun.show.template import formats
-from minirun.show.template.values import Fields
-from minirun.show.text import table
 from rootfs_tools import catalogue
 from rootfs_tools.cli import image_rows
 from rootfs_tools.cli.images import exactly

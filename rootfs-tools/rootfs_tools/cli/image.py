@@ -115,7 +115,7 @@ def _build(args: list[str], settings: Settings) -> int:
 
 def _prune(args: list[str], settings: Settings) -> int:
     """Ask, and remove unused layers: minirun's, as `system prune` is."""
-    return int(part("minirun.cli.docker.prune", "main_of_images")(args, settings))
+    return int(part("minirun.docker.prune", "main_of_images")(args, settings))
 
 
 COMMANDS: dict[str, Callable[[list[str], Settings], int]] = {

@@ -11,10 +11,10 @@ from minirun.core.errors import UsageError, from_os
 from minirun.core.keeping import places
 from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
+from minirun.faces.show.template import formats
+from minirun.faces.show.template.values import Fields
 from minirun.image import store as shelf
 from minirun.running import lookup
-from minirun.show.template import formats
-from minirun.show.template.values import Fields
 from rootfs_tools import catalogue, compare
 from rootfs_tools.archives import saving
 from rootfs_tools.cli.images import exactly

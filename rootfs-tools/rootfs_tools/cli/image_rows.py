@@ -7,10 +7,10 @@ import time
 
 from minirun.cli import words
 from minirun.core.errors import UsageError
+from minirun.faces.inspect.sizes import human
+from minirun.faces.show.template.values import Fields
 from minirun.image import split
-from minirun.inspect.sizes import human
 from minirun.running import moments
-from minirun.show.template.values import Fields
 from rootfs_tools import catalogue
 
 TYPE_CHECKING = False

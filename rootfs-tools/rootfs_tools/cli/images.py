@@ -9,16 +9,16 @@ import sys
 from minirun.cli import words
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import write
+from minirun.common import table
 from minirun.core.errors import ImageError, MinirunError, StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean, say
+from minirun.faces.inspect.sizes import human
+from minirun.faces.show.template import formats
 from minirun.image import split
 from minirun.image import store as shelf
 from minirun.image.store import DamagedImage
-from minirun.inspect.sizes import human
-from minirun.show.template import formats
-from minirun.show.text import table
 from rootfs_tools import catalogue, recipe
 from rootfs_tools.cli import image_rows
 from rootfs_tools.cli.pull import steps

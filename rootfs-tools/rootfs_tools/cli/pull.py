@@ -26,7 +26,7 @@ from rootfs_tools.take import LayerObserver, LayerStep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.cli.docker.run_flags import ConfigFlags
+    from minirun.cli.run.run_flags import ConfigFlags
     from minirun.image.store import Image
 
 

@@ -6,12 +6,12 @@ import json
 
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
+from minirun.common import table
 from minirun.core.errors import from_os
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
-from minirun.inspect.sizes import human
+from minirun.faces.inspect.sizes import human
 from minirun.running import store_use
-from minirun.show.text import table
 from rootfs_tools import gc, usage
 
 _HEADER = ("TYPE", "TOTAL", "ACTIVE", "SIZE", "RECLAIMABLE")

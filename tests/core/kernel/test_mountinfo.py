@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minirun.core.kernel import mountinfo, mounts, namespaces
-from minirun.doctor.attempts import in_child
+from minirun.faces.doctor.attempts import in_child
 
 AWKWARD = "a b\tc\nd\\e#f\\040g\rh\x0ci\x85j\udcffk - l"
 """Every character that the kernel escapes, what looks like an escape or a separator and is none,

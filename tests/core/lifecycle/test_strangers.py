@@ -15,7 +15,7 @@ from conftest import Program, wait_until
 from core.lifecycle.leftovers import assert_nothing, cgroups
 from minirun.core.keeping.places import HISTORY, NEW
 from minirun.core.kernel import mountinfo
-from minirun.doctor import attempts as probe
+from minirun.faces.doctor import attempts as probe
 from minirun.gpu.simulated import build
 
 RUNC = {

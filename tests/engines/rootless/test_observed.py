@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engines.rootless.conftest import SUBIDS, UID, User
-from minirun.show.log.recording import Recording, read
+from minirun.faces.show.log.recording import Recording, read
 from required import installed
 
 

@@ -13,7 +13,7 @@ from conftest import STORE, Program, skip
 from gpu.cdi.conftest import KIND, spec, write
 from minirun.gpu import driverroot
 from minirun.gpu.drivers import inventory
-from minirun.gpu.nvidia.ctk import generate, recipe
+from minirun.gpu.nvidia.specs import generate, recipe
 
 CDI = ("--gpu-mode", "cdi", "--gpu-driver", "simulated")
 DEVICE = f"{KIND}=a"

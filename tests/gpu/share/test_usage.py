@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from minirun.cli.look.gpu import gpu_table, use_table
+from minirun.faces.commands.gpu import gpu_table, use_table
 from minirun.gpu.drivers import inventory
 from minirun.gpu.share import Holder
 from minirun.gpu.share.usage import who_uses

@@ -14,9 +14,9 @@ import pytest
 
 from conftest import skip
 from layers import layer_of
-from minirun import knowledge
 from minirun.core.process.caps import NUMBERS
-from minirun.knowledge.seccomp import rows
+from minirun.faces import knowledge
+from minirun.faces.knowledge.seccomp import rows
 from minirun.oci import run_config
 from minirun.oci.seccomp import compiler as kernel
 from minirun.oci.seccomp import file as seccomp_file

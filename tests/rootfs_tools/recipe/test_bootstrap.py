@@ -12,7 +12,7 @@ import pytest
 
 from minirun.core.errors import ImageError
 from minirun.core.rootfs.inroot import Root
-from minirun.doctor.attempts import in_child
+from minirun.faces.doctor.attempts import in_child
 from rootfs_tools import catalogue
 from rootfs_tools.recipe import aptsources, bootstrap, build, text
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from minirun import api
+from minirun.faces import api
 
 PAGE = Path(__file__).parents[2] / "reference" / "api.md"
 _BELOW = re.compile(
@@ -17,7 +17,7 @@ _BELOW = re.compile(
 HEAD = """\
 # The Python API
 
-<!-- written from the docstrings: change minirun/api, then `make reference` -->
+<!-- written from the docstrings: change minirun/faces/api, then `make reference` -->
 
     import minirun
     container = minirun.run("ubuntu", "nvidia-smi", "-L", gpus="0,1")

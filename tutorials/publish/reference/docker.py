@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from minirun import cli
-from minirun.cli.docker.groups import CONTAINER
-from minirun.cli.docker.run_flags import CreateFlags
 from minirun.cli.flags import Flags, HelpAsked
+from minirun.cli.run.run_flags import CreateFlags
 from minirun.core.keeping.settings import Settings
+from minirun.docker.groups import CONTAINER
 
 PAGE = Path(__file__).parents[2] / "reference" / "docker.md"
 DATA: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())

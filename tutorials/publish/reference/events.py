@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import minirun as package
-from minirun import knowledge, recordings
 from minirun.core.handshake import Message
+from minirun.faces import knowledge, recordings
+from minirun.faces.show.log import recording
+from minirun.faces.show.log.event import Event
 from minirun.net import rtnetlink
-from minirun.show.log import recording
-from minirun.show.log.event import Event
 
 FOLDER = Path(__file__).parents[2] / "reference"
 SCHEMA, PAGE = FOLDER / "events.schema.json", FOLDER / "events.md"

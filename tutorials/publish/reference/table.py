@@ -269,7 +269,7 @@ DEPARTURES: tuple[tuple[str, str, str], ...] = (
         "runc has CRIU leave the terminal's other end to it, by an option (orphan_pts_master) that"
         " only CRIU's RPC has. minirun calls criu by command line: such a checkpoint could not be"
         " restored.",
-        "engines/criu/test_refusals.py::test_a_terminal",
+        "toolkit/criu/test_refusals.py::test_a_terminal",
     ),
     (
         "rootfsPropagation slave makes the container's root a slave of what it lies on.",

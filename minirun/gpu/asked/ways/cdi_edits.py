@@ -14,9 +14,9 @@ from minirun.gpu.asked.ways.records import CdiEdits, GpuRequest
 from minirun.gpu.cdi import inject, registry, stale
 from minirun.gpu.edits import Edits, GivenGpu
 from minirun.gpu.nvidia.cli import planner, warn
-from minirun.gpu.nvidia.ctk import modes, recipe
 from minirun.gpu.nvidia.shared import catalog
 from minirun.gpu.nvidia.shared.find import Finder
+from minirun.gpu.nvidia.specs import modes, recipe
 from minirun.gpu.share import count
 from minirun.gpu.vendors import discovery
 

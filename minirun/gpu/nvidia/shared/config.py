@@ -54,9 +54,9 @@ class Toolkit(Record):
     default_kind: str
     spec_dirs: tuple[str, ...]
     feature_flags: tuple[str, ...]
-    """Of edits that are made on the spot; one has an effect: minirun.gpu.nvidia.ctk.recipe."""
+    """Of edits that are made on the spot; one has an effect: minirun.gpu.nvidia.specs.recipe."""
     compat_hook: bool
-    """Mode legacy adds hooks for the image's CUDA libraries (minirun.gpu.nvidia.runtime.gated)."""
+    """Mode legacy adds hooks for the image's CUDA libraries (minirun.toolkit.runtime.gated)."""
     version: str
     """The version of the real toolkit to behave as: minirun.gpu.nvidia.shared.versions."""
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from gpu.cdi.conftest import spec, write
-from gpu.vendors.tree import amd_host
 from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import Settings
 from minirun.gpu.asked.request import GpuOptions
 from minirun.gpu.asked.ways import resolve
 from minirun.gpu.asked.ways.records import RunGpus
+from toolkit.vendors.tree import amd_host
 
 OF_HOST = {"gpus": "0"}
 ENVIRONMENT = {"variables": ("NVIDIA_VISIBLE_DEVICES=1",)}

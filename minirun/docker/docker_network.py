@@ -1,0 +1,126 @@
+"""What docker's `inspect` says of networks: NetworkSettings, and some fields of HostConfig."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minirun.core.errors import StateError
+from minirun.core.keeping import state
+from minirun.faces.show.template.values import Fields
+from minirun.net import leases, network
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.core.container import Container
+    from minirun.net.leases import Lease
+
+
+def network_mode(container: Container) -> str:
+    """Return docker's NetworkMode: bridge, a network's name, host, none, container:ID."""
+    asked = container.record.network or {}
+    path = container.config.namespaces.get("network")
+    if path is None or asked.get("mode") == "host":
+        return "host"
+    if path:
+        other = container.record.joined.get("network")
+        return f"container:{other}" if other else path
+    rows = asked.get("networks") or ()
+    if asked.get("mode") == "networks" and rows:
+        return str(rows[0]["network"])
+    return str(asked.get("program") or "none") if asked.get("mode") == "userspace" else "none"
+
+
+def names_of(container: Container) -> dict[str, Any]:
+    """Return the fields of HostConfig that --dns and --add-host set."""
+    asked = container.record.network or {}
+    hosts = [f"{name}:{address}" for name, address in asked.get("hosts") or ()]
+    return {
+        "Dns": list(asked.get("dns") or ()), "DnsOptions": list(asked.get("dns_options") or ()),
+        "DnsSearch": list(asked.get("dns_search") or ()), "ExtraHosts": hosts or None,
+    }  # fmt: skip
+
+
+def bindings(container: Container) -> dict[str, list[Fields]]:
+    """Return the ports that -p has asked for: (port, protocol, address, first, last) of each."""
+    found: dict[str, list[Fields]] = {}
+    for port, protocol, address, first, last in (container.record.network or {}).get("ports") or ():
+        number = "" if not first else str(first) if first == last else f"{first}-{last}"
+        row = Fields(HostIp=address, HostPort=number)
+        found.setdefault(f"{port}/{protocol}", []).append(row)
+    return found
+
+
+def exposed(container: Container) -> list[str]:
+    """Return the ports that the image or a flag names, as 80/tcp."""
+    declared = [str(port) for port in (container.record.declared or {}).get("ports") or ()]
+    whole = [port if "/" in port else f"{port}/tcp" for port in declared]
+    return sorted({*whole, *bindings(container)})
+
+
+def network_rows(container: Container) -> list[str]:
+    """Return the names of the networks that the container is to be on."""
+    return [str(row["network"]) for row in (container.record.network or {}).get("networks") or ()]
+
+
+def leases_of(container: Container, name: str) -> list[Lease]:
+    """Return the addresses that the container has on a network. Raises OSError."""
+    found = leases.all_of(container.settings.store, name)
+    return [lease for lease in found if lease.container == container.directory]
+
+
+def network_settings(container: Container, own: list[Lease]) -> Fields:
+    """Return NetworkSettings; `own` are all leases of the container. Raises OSError."""
+    published = leases.published(container.settings.store, container.record)
+    ports: dict[str, list[Fields] | None] = dict.fromkeys(exposed(container))
+    for port in published if container.record.status != state.STOPPED else ():
+        row = Fields(HostIp=port["host_ip"] or "0.0.0.0", HostPort=str(port["host_port"]))
+        key = f"{port['port']}/{port['protocol']}"
+        ports[key] = [*(ports.get(key) or ()), row]
+    names = network_rows(container) or [network_mode(container)]
+    rows = {
+        name: _endpoint(container, name, [one for one in own if one.network == name])
+        for name in names
+    }
+    first = rows[names[0]] if names[0] == network.DEFAULT else _nothing()
+    pid = container.record.pid
+    return Fields(
+        Bridge="", SandboxID="", SandboxKey=f"/proc/{pid}/ns/net" if pid else "",
+        Ports=ports, **{key: first[key] for key in _SHOWN}, Networks=rows,
+    )  # fmt: skip
+
+
+_SHOWN = (
+    "EndpointID", "Gateway", "GlobalIPv6Address", "GlobalIPv6PrefixLen", "IPAddress", "IPPrefixLen",
+    "IPv6Gateway", "MacAddress",
+)  # fmt: skip
+"""What docker says of the default network above the list of networks too."""
+
+
+def _nothing() -> Fields:
+    """Return what docker says of a network that the container is not on at the moment."""
+    return Fields(
+        IPAMConfig=None, Links=None, Aliases=None, MacAddress="", NetworkID="", EndpointID="",
+        Gateway="", IPAddress="", IPPrefixLen=0, IPv6Gateway="", GlobalIPv6Address="",
+        GlobalIPv6PrefixLen=0, DNSNames=None,
+    )  # fmt: skip
+
+
+def _endpoint(container: Container, name: str, own: list[Lease]) -> Fields:
+    found = _nothing()
+    if not own:
+        return found
+    lease = own[0]
+    found |= {
+        "MacAddress": lease.mac, "IPAddress": lease.address, "NetworkID": name,
+        "EndpointID": lease.link, "GlobalIPv6Address": lease.address6,
+        "Aliases": list(lease.names), "DNSNames": list(lease.names),
+    }  # fmt: skip
+    try:
+        net = network.load(container.settings.store, name)
+    except (StateError, OSError, network.NetworkError):
+        return found
+    found |= {"Gateway": net.gateway, "IPPrefixLen": int(net.subnet.rpartition("/")[2])}
+    if lease.address6:
+        prefix = int(net.subnet6.rpartition("/")[2] or 0)
+        found |= {"IPv6Gateway": net.gateway6, "GlobalIPv6PrefixLen": prefix}
+    return found

@@ -1,0 +1,112 @@
+"""docker's `inspect`: `inspect --format`, `--type` and `--size`, of what minirun keeps.
+
+Without a type a name means a container, else an image, a network, a volume: docker's order.
+"""
+
+from __future__ import annotations
+
+import os
+
+from minirun.cli.flags import Flags, flag
+from minirun.cli.output import write
+from minirun.core.errors import ImageError, MinirunError, StateError, UsageError
+from minirun.core.keeping.visible import say
+from minirun.docker import docker_form, network, volume
+from minirun.engines import roots
+from minirun.faces.show.template import formats
+from minirun.faces.show.template.values import Fields
+from minirun.image import workshop
+from minirun.net.network import NetworkError, load
+from minirun.running import lookup, volumes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minirun.core.keeping.settings import Settings
+
+
+class ContainerInspect(Flags):
+    """Print docker's document of containers."""
+
+    command = "container inspect"
+    format: str = flag("-f")
+    size: bool = flag("-s")
+
+
+def main_of_container(args: list[str], settings: Settings) -> int:
+    """Print docker's document of containers."""
+    flags = ContainerInspect(args)
+    if not flags.args:
+        flags.refuse()
+    return inspect(flags.args, flags.format, "container", settings, size=flags.size)
+
+
+def inspect(names: list[str], form: str, kind: str, settings: Settings, *, size: bool) -> int:
+    """Print one document for each name.
+
+    Unknown names are reported, and the status is 1; the others are printed. Raises UsageError,
+    TemplateError, OSError.
+    """
+    if kind and kind not in KINDS:
+        raise UsageError(f"invalid --type {kind!r}", f"one of {', '.join(KINDS)}", 1)
+    formats.read(form or "json")  # a wrong one is told before anything is looked for
+    found: list[Fields] = []
+    failed = False
+    for name in names:
+        try:
+            found.append(_document(name, kind, settings, size=size))
+        except MinirunError as error:
+            say(error.line())
+            failed = True
+    return write(formats.documents(form, found)) or int(failed)
+
+
+def _document(name: str, kind: str, settings: Settings, *, size: bool) -> Fields:
+    """Return the document of what has a name. Raises MinirunError, OSError."""
+    for each, read in KINDS.items():
+        if kind in ("", each) and (found := read(name, settings, size)) is not None:
+            return found
+    hint = {"": "minirun ps -a, images, network ls and volume ls", "container": "minirun ps -a"}
+    words = hint.get(kind, {"image": "minirun images"}.get(kind, f"minirun {kind} ls"))
+    text = f"no such {kind or 'object'}: {name}"
+    raise StateError(text, f"{words} {'list' if not kind else 'lists'} what there is", status=1)
+
+
+def _container(name: str, settings: Settings, size: bool) -> Fields | None:
+    place, container_id = roots.locate(settings, name)
+    if "/" in container_id or not os.path.lexists(f"{place.root}/{container_id}"):
+        return None
+    return docker_form.document(lookup.load(place, container_id, whole=True), size=size)
+
+
+def _image(name: str, settings: Settings, size: bool) -> Fields | None:
+    try:
+        return Fields(workshop.call("inspected")(settings.store, name))
+    except ImageError as error:
+        if "o such image" in str(error) or "invalid reference" in str(error):
+            return None
+        raise
+
+
+def _network(name: str, settings: Settings, size: bool) -> Fields | None:
+    try:
+        return Fields(network.document(settings.store, load(settings.store, name)))
+    except NetworkError as error:
+        if error.hint.startswith("minirun network ls"):  # it is not there; not: it is damaged
+            return None
+        raise
+    except UsageError:
+        return None  # no name of a network
+
+
+def _volume(name: str, settings: Settings, size: bool) -> Fields | None:
+    if not volumes.is_name(name) or name not in volumes.names(settings.store):
+        return None
+    return Fields(volume.document(volumes.load(settings.store, name), settings))
+
+
+KINDS: dict[str, Callable[[str, Settings, bool], Fields | None]] = {
+    "container": _container, "image": _image, "network": _network, "volume": _volume,
+}  # fmt: skip
+"""What --type names → what reads the document; it returns None if there is no such thing."""

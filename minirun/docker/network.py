@@ -1,0 +1,352 @@
+"""`minirun network …`: networks, and who is on them. Those about one container: network_of."""
+
+from __future__ import annotations
+
+import json
+
+from minirun.cli import entry_of, verb, words
+from minirun.cli.flags import Flags, flag
+from minirun.cli.output import show, write
+from minirun.common import screen, table
+from minirun.core.errors import MinirunError, UsageError
+from minirun.core.keeping.numbers import whole
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import say
+from minirun.core.lazy import lazy
+from minirun.faces.show.text import network_picture
+from minirun.net import leases, network
+from minirun.net.leases import Lease
+from minirun.net.network import Network, NetworkError
+
+with lazy:
+    from minirun.docker import filters
+    from minirun.faces.inspect.network import facts, passages
+    from minirun.faces.show.figures import network as network_figure
+    from minirun.faces.show.template import formats, values
+    from minirun.net import attach, links, rtnetlink, upkeep  # pyroute2: 130 ms
+    from minirun.running import moments
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+COMMANDS = {
+    **dict.fromkeys(("create", "ls", "inspect", "rm", "prune"), "minirun.docker.network"),
+    **dict.fromkeys(("connect", "disconnect"), "minirun.docker.network_of"),
+    "reload": "minirun.docker.network", "why": "minirun.docker.network_of",
+}  # fmt: skip
+FILTERS = ("dangling", "driver", "id", "label", "name", "scope", "type")
+FIELDS = {
+    "ID": "NETWORK ID", "Name": "NAME", "Driver": "DRIVER", "Scope": "SCOPE", "IPv6": "IPV6",
+    "Internal": "INTERNAL", "Labels": "LABELS", "CreatedAt": "CREATED AT", "Subnet": "SUBNET",
+    "Bridge": "BRIDGE",
+}  # fmt: skip
+"""Fields of --format, and what stands above each as a column. Subnet and Bridge are minirun's."""
+_OPTIONS = ("mtu", "com.docker.network.driver.mtu")
+"""What --opt knows: the size of a packet, by podman's name and by docker's."""
+
+
+class NetworkCommand(Flags):
+    """Manage networks."""
+
+    command, mixed = "network", False
+
+
+class NetworkCreate(Flags):
+    """Create a network."""
+
+    command = "network create"
+    subnet: list[str]
+    gateway: list[str]
+    ip_range: str
+    ipv6: bool
+    internal: bool
+    label: list[str]
+    opt: list[str] = flag("-o")
+    driver: str = flag("-d", default="bridge")
+
+
+class NetworkLs(Flags):
+    """List networks."""
+
+    command = "network ls"
+    quiet: bool = flag("-q")
+    filter: list[str] = flag("-f")
+    format: str = flag(default="table")
+    no_trunc: bool
+
+
+class NetworkInspect(Flags):
+    """Print all that is known of networks."""
+
+    command = "network inspect"
+    format: str = flag("-f")
+    picture: bool
+    svg: bool
+
+
+class NetworkRm(Flags):
+    """Remove networks."""
+
+    command = "network rm"
+    force: bool = flag("-f")
+
+
+class NetworkPrune(Flags):
+    """Remove all networks that no container is on."""
+
+    command = "network prune"
+    filter: list[str]
+    force: bool = flag("-f")
+
+
+class NetworkReload(Flags):
+    """Draw the rules of all networks anew."""
+
+    command = "network reload"
+
+
+def main_network(args: list[str], settings: Settings) -> int:
+    """Run one of the `network` commands; return its exit status."""
+    name, rest = verb(NetworkCommand(args), COMMANDS)
+    return entry_of(name, COMMANDS)(rest, settings)
+
+
+def takes(flags: Flags, count: int, usage: str) -> None:
+    """Raise UsageError unless there are `count` arguments."""
+    if len(flags.args) != count:
+        what = f"{count} argument{'s' if count > 1 else ''}"
+        raise UsageError(f"{flags.command} takes {what}", usage)
+
+
+def need_root() -> None:
+    """Raise MinirunError unless bridges can be made on this host."""
+    if not attach.owns_network():
+        raise MinirunError("networks need root: a bridge is made on the host", "sudo", status=1)
+
+
+def main_create(args: list[str], settings: Settings) -> int:
+    """Create a network; print its name."""
+    flags = NetworkCreate(args)
+    takes(flags, 1, "minirun network create [--subnet 10.99.0.0/24] NAME")
+    name = flags.args[0]
+    flags.check("driver", "bridge")
+    if not network.is_name(name):
+        raise UsageError(f"invalid network name {name!r}", "letters, digits, '_', '.', '-'")
+    if name in (*network.RESERVED, network.DEFAULT):
+        text = f"the name {name} has a meaning of its own with --network"
+        raise UsageError(text, "another name")
+    need_root()
+    subnet4, subnet6 = _by_version(flags.subnet, "--subnet")
+    gateway4, gateway6 = _by_version(flags.gateway, "--gateway")
+    if flags.ipv6 and not subnet6:
+        subnet6 = network.local_prefix(name)
+    if gateway6 and not subnet6:
+        raise UsageError(f"--gateway {gateway6} without an IPv6 subnet", "--subnet fd00:99::/64")
+    with network.locked(settings.store), rtnetlink.Route() as route:
+        if name in network.names(settings.store):
+            raise NetworkError(f"network with name {name} already exists", "another name", status=1)
+        made = network.make(
+            settings.store, name, links.in_use(route), subnet=subnet4, gateway=gateway4,
+            ip_range=flags.ip_range, subnet6=subnet6, gateway6=gateway6, internal=flags.internal,
+            mtu=_mtu(flags.opt), labels=words.labels(flags.label, []),
+        )  # fmt: skip
+        network.save(settings.store, made)
+    return show([name])
+
+
+def _by_version(texts: list[str], where: str) -> tuple[str, str]:
+    """Return the value for IPv4 and that for IPv6: at most one each. Raises UsageError."""
+    found = {4: "", 6: ""}
+    for text in texts:
+        version = 6 if ":" in text else 4
+        if found[version]:
+            raise UsageError(f"{where} {text}: one for IPv{version} is given already")
+        found[version] = text
+    return found[4], found[6]
+
+
+def _mtu(options: list[str]) -> int:
+    value = 0
+    for text in options:
+        key, _, number = text.partition("=")
+        given = whole(number, 0, 65535)
+        if key not in _OPTIONS or given is None:
+            raise UsageError(f"invalid --opt {text!r}", "--opt mtu=1400")
+        value = given
+        network.check_mtu(value)
+    return value
+
+
+def main_ls(args: list[str], settings: Settings) -> int:
+    """List networks, and how many containers are on each."""
+    flags = NetworkLs(args)
+    flags.none()
+    wanted = words.filters(flags.filter, FILTERS)
+    if wanted.get("dangling", ["true"])[-1] not in ("true", "false"):
+        text = f"invalid --filter 'dangling={wanted['dangling'][-1]}'"
+        raise UsageError(text, "true or false", 1)
+    found = [net for net in _all(settings.store) if _fits(settings.store, net, wanted)]
+    if flags.quiet:
+        return show(net.name for net in found)
+    if flags.format == "json":
+        return write(json.dumps([document(settings.store, net) for net in found]) + "\n")
+    if flags.format != "table":
+        return write(formats.lines(flags.format, list(map(_fields, found)), FIELDS))
+    rows = [("NAME", "SUBNET", "BRIDGE", "INTERNAL", "CONTAINERS")]
+    for net in found:
+        subnets = ", ".join(filter(None, (net.subnet, net.subnet6)))
+        internal = "yes" if net.internal else "-"
+        rows.append((net.name, subnets, net.bridge, internal, str(len(_live(settings.store, net)))))
+    return write(table.text(rows, 3))
+
+
+def _fits(store: str, net: Network, wanted: dict[str, list[str]]) -> bool:
+    """Return True if all filters of `network ls` let the network through."""
+    others = {"driver": "bridge", "scope": "local", "type": "custom"}
+    return (
+        all(any(part in net.name for part in wanted.get(key, [""])) for key in ("id", "name"))
+        and all(value in wanted.get(key, [value]) for key, value in others.items())
+        and words.has_labels(net.labels, wanted.get("label", ()))
+        and all(
+            (value == "true") != bool(_live(store, net)) for value in wanted.get("dangling", ())
+        )
+    )
+
+
+def _fields(net: Network) -> values.Fields:
+    """Return what a template sees of a network. Its name is its id."""
+    return values.Fields({
+        "ID": net.name, "Name": net.name, "Driver": "bridge", "Scope": "local",
+        "IPv6": bool(net.subnet6), "Internal": net.internal,
+        "Labels": ",".join(f"{key}={value}" for key, value in sorted(net.labels.items())),
+        "CreatedAt": moments.shown(net.created), "Subnet": net.subnet, "Bridge": net.bridge,
+    })  # fmt: skip
+
+
+def _all(store: str) -> list[Network]:
+    found = []
+    for name in network.names(store):
+        try:
+            found.append(network.load(store, name))
+        except MinirunError as error:
+            say(error.line())
+    return found
+
+
+def _live(store: str, net: Network) -> list[Lease]:
+    return [lease for lease in leases.all_of(store, net.name) if leases.is_live(lease)]
+
+
+def document(store: str, net: Network) -> dict[str, Any]:
+    """Return a network with docker's names: what `network inspect` prints."""
+    config = [{"Subnet": net.subnet, "Gateway": net.gateway}]
+    config[0] |= {"IPRange": net.ip_range} if net.ip_range else {}
+    if net.subnet6:
+        config.append({"Subnet": net.subnet6, "Gateway": net.gateway6})
+    containers = {
+        lease.id: {
+            "Name": lease.id, "MacAddress": lease.mac,
+            "IPv4Address": f"{lease.address}/{net.subnet.rpartition('/')[2]}",
+            "IPv6Address": f"{lease.address6}/{net.subnet6.rpartition('/')[2]}"
+            if lease.address6 else "",
+            "Interface": lease.interface, "HostInterface": lease.link, "Names": list(lease.names),
+            "Ports": list(lease.ports),
+        }
+        for lease in _live(store, net)
+    }  # fmt: skip
+    return {
+        "Name": net.name, "Created": net.created, "Driver": "bridge", "Bridge": net.bridge,
+        "EnableIPv6": bool(net.subnet6), "Internal": net.internal, "IPAM": {"Config": config},
+        "Containers": containers, "Options": {"mtu": str(net.mtu)} if net.mtu else {},
+        "Labels": net.labels,
+    }  # fmt: skip
+
+
+def main_inspect(args: list[str], settings: Settings) -> int:
+    """Print networks as a JSON list with docker's names, or as a picture of what the kernel has."""
+    flags = NetworkInspect(args)
+    if flags.picture or flags.svg:
+        return _draw(flags, settings)
+    if not flags.args:
+        raise UsageError("network inspect takes one name at least", "minirun network ls")
+    found = [network.load(settings.store, each) for each in flags.args]
+    rows = [values.Fields(document(settings.store, each)) for each in found]
+    return write(formats.documents(flags.format, rows))
+
+
+def _draw(flags: NetworkInspect, settings: Settings) -> int:
+    """Print the picture of networks; of all if none is named."""
+    if flags.picture and flags.svg:
+        raise UsageError("--picture or --svg, not both")
+    need_root()
+    found = facts.read(settings.store, flags.args or network.names(settings.store))
+    if flags.svg:
+        return write(network_figure.document(found, passages.read(found)))
+    if not found:
+        return show(["no network: the first container makes the default one"])
+    unicode = screen.speaks_unicode()
+    pages = [
+        network_picture.lines(each, unicode=unicode, is_first=each is found[0]) for each in found
+    ]
+    if there := passages.read(found):
+        pages.append(network_picture.between(there, unicode=unicode))
+    return write("\n\n".join("\n".join(page) for page in pages) + "\n")
+
+
+def main_rm(args: list[str], settings: Settings) -> int:
+    """Remove networks that no container is on; print their names."""
+    flags = NetworkRm(args)
+    if not flags.args:
+        raise UsageError("network rm takes one name at least", "minirun network ls")
+    failed = 0
+    for name in flags.args:
+        try:
+            _remove(settings.store, name)
+            show([name])
+        except MinirunError as error:
+            say(error.line())
+            failed |= not (flags.force and name not in network.names(settings.store))
+    return failed
+
+
+def _remove(store: str, name: str) -> None:
+    """Remove a network. Raises NetworkError if a container is on it."""
+    with network.locked(store):
+        if name not in network.names(store):
+            raise NetworkError(f"network {name} not found", "minirun network ls")
+        if users := [lease.id for lease in leases.all_of(store, name) if leases.is_live(lease)]:
+            text = f"network {name} is in use by {', '.join(sorted(users))}"
+            raise NetworkError(text, f"minirun network disconnect {name} {users[0]}")
+        upkeep.take_back_all(store, name)
+        network.forget(store, name)
+
+
+def main_prune(args: list[str], settings: Settings) -> int:
+    """Remove all networks that no container is on; print their names."""
+    flags = NetworkPrune(args)
+    flags.none()
+    return show(prune(settings.store, words.filters(flags.filter, ("label", "until"))))
+
+
+def prune(store: str, wanted: dict[str, list[str]]) -> list[str]:
+    """Remove the networks that no container is on, of those that the filters label and until let
+    through; return their names. Raises MinirunError, OSError."""
+    removed = []
+    latest = filters.until(wanted["until"]) if "until" in wanted else float("inf")
+    for net in _all(store):
+        young = latest < float("inf") and moments.moment(net.created) > latest
+        if _live(store, net) or young:
+            continue
+        if "label" in wanted and not words.has_labels(net.labels, wanted["label"]):
+            continue
+        _remove(store, net.name)
+        removed.append(net.name)
+    return removed
+
+
+def main_reload(args: list[str], settings: Settings) -> int:
+    """Draw the rules of all networks that are in use; print their names."""
+    NetworkReload(args).none()
+    need_root()
+    return show(upkeep.reload(settings.store))

@@ -1,0 +1,138 @@
+"""`minirun network connect`, `disconnect`, `why`, and `minirun port`: one container's networks."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+
+from minirun.cli.flags import Flags, flag
+from minirun.cli.output import show, write
+from minirun.common import screen, table
+from minirun.common.ports import port
+from minirun.core.container import Container
+from minirun.core.errors import MinirunError, StateError, UsageError
+from minirun.core.keeping import state
+from minirun.core.keeping.settings import Settings
+from minirun.core.lazy import lazy
+from minirun.docker.network import need_root, takes
+from minirun.engines import roots
+from minirun.net import leases, names, request
+from minirun.running import lookup
+
+with lazy:
+    from minirun.faces.inspect.network import way_to, ways, why
+    from minirun.net import attach  # pyroute2: 130 ms
+
+
+class NetworkConnect(Flags):
+    """Put a running container on one more network."""
+
+    command = "network connect"
+    ip: str
+    ip6: str
+    alias: list[str]
+
+
+class NetworkDisconnect(Flags):
+    """Take a running container off a network."""
+
+    command = "network disconnect"
+    force: bool = flag("-f")
+
+
+class NetworkWhy(Flags):
+    """Say what stops a packet to a container, or out of it."""
+
+    command = "network why"
+    json: bool
+
+
+class PortFlags(Flags):
+    """Show which ports of the host lead to a container."""
+
+    command = "port"
+
+
+def main_connect(args: list[str], settings: Settings) -> int:
+    """Put a running container on one more network."""
+    flags = NetworkConnect(args)
+    takes(flags, 2, "minirun network connect [--ip ADDRESS] NETWORK CONTAINER")
+    container = _running(settings, flags.args[1])
+    aliases = tuple(names.check_name(one, "--alias") for one in flags.alias)
+    ip = names.check_address(flags.ip, "--ip") if flags.ip else ""
+    ip6 = names.check_address(flags.ip6, "--ip6") if flags.ip6 else ""
+    attach.connect(container, request.Attachment(flags.args[0], ip, ip6, "", aliases))
+    return 0
+
+
+def main_disconnect(args: list[str], settings: Settings) -> int:
+    """Take a running container off a network."""
+    flags = NetworkDisconnect(args)
+    takes(flags, 2, "minirun network disconnect NETWORK CONTAINER")
+    attach.disconnect(_running(settings, flags.args[1]), flags.args[0])
+    return 0
+
+
+def main_why(args: list[str], settings: Settings) -> int:
+    """Print a packet's way step by step; return 1 if something stops it."""
+    flags = NetworkWhy(args)
+    if len(flags.args) not in (1, 2):
+        raise UsageError("network why takes a container, and perhaps HOST:PORT", "network why ID")
+    target = _target(flags.args[1]) if len(flags.args) == 2 else None
+    container = _running(settings, flags.args[0])
+    scene = why.scene(container)
+    found = [way_to.way_to(scene, *target)] if target else ways.general(scene)
+    stopped = why.first(found)
+    if flags.json:
+        write(json.dumps(why.document(container.id, found), indent=2) + "\n")
+    else:
+        unicode = screen.speaks_unicode()
+        write(table.page(why.lines(container.id, found), unicode=unicode))
+    return int(stopped is not None and stopped[1].verdict == why.STOPS)
+
+
+def _target(text: str) -> tuple[str, int]:
+    """Return host and port of HOST:PORT. Raises UsageError."""
+    host, _, number = text.rpartition(":")
+    host, there = host.removeprefix("[").removesuffix("]"), port(number)
+    if not host or there is None:
+        raise UsageError(f"invalid HOST:PORT {text!r}", "deb.debian.org:80, or [2001:db8::1]:80")
+    return host, there
+
+
+def _running(settings: Settings, name: str) -> Container:
+    """Return a container that runs and has networks. Raises StateError, UsageError."""
+    need_root()
+    container = lookup.load(*roots.locate(settings, name))
+    if container.record.status not in (state.RUNNING, state.CREATED, state.PAUSED):
+        raise StateError("container not running")
+    if not container.record.network or container.record.network["mode"] != "networks":
+        text = f"container {container.id} has no networks of minirun's: it was started with none"
+        raise UsageError(f"{text}, host or another's", "run it with --network NAME")
+    return container
+
+
+def main_port(args: list[str], settings: Settings) -> int:
+    """Show which ports of the host lead to a container's: 80/tcp -> 0.0.0.0:8080."""
+    flags = PortFlags(args)
+    if len(flags.args) not in (1, 2):
+        raise UsageError("port takes a container, and perhaps one of its ports", "port ID 80/tcp")
+    container = lookup.load(*roots.locate(settings, flags.args[0]))
+    rows = [
+        (f"{port['port']}/{port['protocol']}", f"{_shown(port['host_ip'])}:{port['host_port']}")
+        for port in leases.published(settings.store, container.record)
+    ]
+    if len(flags.args) == 1:
+        return show(f"{inside} -> {outside}" for inside, outside in rows)
+    wanted = flags.args[1] if "/" in flags.args[1] else f"{flags.args[1]}/tcp"
+    found = [outside for inside, outside in rows if inside == wanted]
+    if not found:
+        text = f"no public port '{wanted}' published for {container.id}"
+        raise MinirunError(text, f"minirun port {container.id} lists them", status=1)
+    return show(found)
+
+
+def _shown(address: str) -> str:
+    if not address:
+        return "0.0.0.0"
+    return f"[{address}]" if ipaddress.ip_address(address).version == 6 else address

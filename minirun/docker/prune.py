@@ -1,0 +1,170 @@
+"""`minirun container prune`, `image prune`, `system prune`: what is not needed, after a question.
+
+Containers go that have ended: those of `run IMAGE` below this state root. One that an engine has
+made is the engine's to remove; one whose maker was killed is `minirun gc`'s.
+"""
+
+from __future__ import annotations
+
+import os
+
+from minirun.cli import words
+from minirun.cli.flags import Flags, flag
+from minirun.cli.output import show, write
+from minirun.cli.runc.control import delete
+from minirun.core.errors import MinirunError, UsageError
+from minirun.core.keeping import state
+from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import say
+from minirun.docker import filters, network, volume
+from minirun.docker.ps import labels
+from minirun.faces.inspect.sizes import human, sizes
+from minirun.image import workshop
+from minirun.net import attach
+from minirun.running import listing, moments
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.core.keeping.container_record import ContainerRecord
+
+_FILTERS = ("label", "until")
+_UNUSED = [
+    "all images that no container was made of",
+    "all layers and archives that no image and no container needs",
+]
+
+
+class ContainerPrune(Flags):
+    """Remove all containers that have ended."""
+
+    command = "container prune"
+    filter: list[str]
+    force: bool = flag("-f")
+
+
+class SystemPrune(Flags):
+    """Remove containers that have ended, networks and files of images that are not needed."""
+
+    command = "system prune"
+    all: bool = flag("-a")
+    filter: list[str]
+    force: bool = flag("-f")
+    volumes: bool
+
+
+class ImagePrune(Flags):
+    """Remove layers and archives that are not needed; with --all images too."""
+
+    command = "image prune"
+    all: bool = flag("-a")
+    force: bool = flag("-f")
+
+
+def main_of_containers(args: list[str], settings: Settings) -> int:
+    """Remove containers that have ended; print their ids and the bytes that are free now."""
+    flags = ContainerPrune(args)
+    flags.none()
+    wanted = _wanted(flags.filter)
+    _ask(flags.force, ["all containers that have ended"])
+    freed, failed = _containers(settings, wanted)
+    show([f"Total reclaimed space: {human(freed)}"])
+    return failed
+
+
+def main_of_system(args: list[str], settings: Settings) -> int:
+    """Remove what is not needed: containers, networks, layers and archives of images."""
+    flags = SystemPrune(args)
+    flags.none()
+    wanted = _wanted(flags.filter)
+    if flags.volumes and "until" in wanted:
+        raise UsageError("--filter until: no effect with --volumes", "one of them", 1)
+    _ask(flags.force, [
+        "all containers that have ended", "all networks that no container is on",
+        *(_UNUSED if flags.all else _UNUSED[1:]),
+        *(["all anonymous volumes that no container uses"] if flags.volumes else []),
+    ])  # fmt: skip
+    freed, failed = _containers(settings, wanted)
+    if attach.owns_network():
+        _print("Deleted Networks:", network.prune(settings.store, wanted))
+    if flags.volumes:
+        names, more = volume.prune(settings)
+        _print("Deleted Volumes:", names)
+        freed += more
+    freed += _images(settings, flags.all)
+    show([f"Total reclaimed space: {human(freed)}"])
+    return failed
+
+
+def main_of_images(args: list[str], settings: Settings) -> int:
+    """Remove layers and archives of images that are not needed; with --all images too."""
+    flags = ImagePrune(args)
+    flags.none()
+    _ask(flags.force, _UNUSED if flags.all else _UNUSED[1:])
+    show([f"Total reclaimed space: {human(_images(settings, flags.all))}"])
+    return 0
+
+
+def _images(settings: Settings, unused: bool) -> int:
+    """Remove unused layers; with `unused`, first the images that no container was made from.
+
+    Return how many bytes are free now. Raises MinirunError.
+    """
+    names = workshop.call("remove_unused")(settings) if unused else []
+    paths, bytes_ = workshop.call("collect")(settings)
+    _print("Deleted Images:", [*(f"untagged: {name}" for name in names), *paths])
+    return int(bytes_)
+
+
+def _wanted(texts: list[str]) -> dict[str, list[str]]:
+    """Return the filters. Raises UsageError."""
+    wanted = words.filters(texts, _FILTERS)
+    filters.until(wanted.get("until", []))
+    return wanted
+
+
+def _ask(force: bool, what: list[str]) -> None:
+    """Ask on the terminal, or whatever standard input is. Raises MinirunError for another answer
+    than yes."""
+    if force:
+        return
+    lines = "".join(f"  - {line}\n" for line in what)
+    write(f"WARNING! This will remove:\n{lines}\nAre you sure you want to continue? [y/N] ")
+    answer = b""
+    while not answer.endswith(b"\n") and (sign := os.read(0, 1)) and len(answer) < 99:
+        answer += sign
+    if answer.strip().lower() not in (b"y", b"yes"):
+        write("\n" if not answer.endswith(b"\n") else "")
+        raise MinirunError("nothing is removed", "answer y, or give --force", status=1)
+
+
+def _containers(settings: Settings, wanted: dict[str, list[str]]) -> tuple[int, int]:
+    """Remove those that have ended; return the bytes that they had, and 1 if one stays."""
+    latest = filters.until(wanted.get("until", []))
+    removed, freed, failed = [], 0, 0
+    for record in listing.records(settings.root):
+        if not _has_ended(record) or moments.moment(record.created) > latest:
+            continue
+        if not words.has_labels(labels(record), wanted.get("label", ())):
+            continue
+        own, _ = sizes(record)
+        try:
+            delete(settings, record.id, force=False)
+        except (MinirunError, OSError) as error:
+            say(f"{record.id}: {error.line() if isinstance(error, MinirunError) else error}")
+            failed = 1
+        else:
+            removed.append(record.id)
+            freed += own
+    _print("Deleted Containers:", removed)
+    return freed, failed
+
+
+def _has_ended(record: ContainerRecord) -> bool:
+    """Return True for a container of `run IMAGE` that has ended, and is not to start again."""
+    whole = record.managed and record.complete and not record.origin
+    return whole and record.status == state.STOPPED and not state.is_alive(record.supervisor)
+
+
+def _print(title: str, names: list[str]) -> None:
+    if names:
+        show([title, *names, ""])

@@ -1,0 +1,208 @@
+"""`minirun level …`: the ladder of programs that the learner writes; minirun.faces.teach.levels."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from minirun.cli import entry_of, verb
+from minirun.cli.flags import Flags
+from minirun.cli.output import show, write
+from minirun.common import rich_console, screen, table
+from minirun.core.errors import UsageError
+from minirun.core.keeping.settings import Settings, unprivileged
+from minirun.core.lazy import lazy
+from minirun.faces.knowledge import language
+from minirun.faces.show.log.event_row import wrap
+from minirun.faces.teach.levels import checks, material, programs, sandbox
+from minirun.faces.teach.levels.programs import Level
+from minirun.faces.teach.levels.sandbox import CheckAnswer, Job
+
+with lazy:
+    from rich import syntax  # pygments: only a diff needs it
+
+COMMANDS = dict.fromkeys(
+    ("list", "start", "check", "solution", "diff", "image", "driver"), __name__
+)
+_WIDTH = 92
+_CHECK_SECONDS = 300.0
+
+
+class LevelCommand(Flags):
+    """The ladder: programs that the learner writes."""
+
+    command, mixed = "level", False
+
+
+class LevelStart(Flags):
+    """Write a level's skeleton."""
+
+    command = "level start"
+
+
+class LevelCheck(Flags):
+    """Check a program."""
+
+    command, mixed = "level check", False
+
+
+class LevelSolution(Flags):
+    """Print a level's whole program."""
+
+    command = "level solution"
+
+
+class LevelDiff(Flags):
+    """Show the step from one level to another."""
+
+    command = "level diff"
+
+
+class LevelImage(Flags):
+    """Print an image's layers."""
+
+    command = "level image"
+
+
+def main(args: list[str], settings: Settings) -> int:
+    """Call the command of the table that `args` names."""
+    name, rest = verb(LevelCommand(args), COMMANDS)
+    return entry_of(name, COMMANDS)(rest, settings)
+
+
+def main_list(args: list[str], settings: Settings) -> int:
+    """Print all levels."""
+    LevelCommand(args).none()
+    rows = [
+        (str(level.number), level.file, str(len(level.gaps)), level.title)
+        for level in programs.levels(language.choose(settings.lang))
+    ]
+    return write(table.text([("LEVEL", "PROGRAM", "GAPS", "TITLE"), *rows]))
+
+
+def main_start(args: list[str], settings: Settings) -> int:
+    """Write a level's skeleton into a directory, with the library beside it."""
+    flags = LevelStart(args)
+    if not 1 <= len(flags.args) <= 2:
+        flags.refuse()
+    level, words = _level(flags.args[0], settings)
+    directory = Path(flags.args[1] if len(flags.args) > 1 else ".")
+    try:
+        path = programs.start(level, directory)
+    except FileExistsError:
+        raise UsageError(f"{directory / level.file} {words['exists']}", status=1) from None
+    values = {"number": level.number, "title": level.title, "idea": level.idea, "path": path,
+              "count": len(level.gaps)}  # fmt: skip
+    lines = [words[key].format(**values) for key in ("started", "file", "next")]
+    return show([*_wrapped(lines[0]), lines[1], lines[2]])
+
+
+def main_check(args: list[str], settings: Settings) -> int:
+    """Start a learner's program and ask the kernel: 0 if all holds, else 1."""
+    flags = LevelCheck(args)
+    if len(flags.args) < 2:
+        flags.refuse()
+    level, words = _level(flags.args[0], settings)
+    command = _command(flags.args[1:])
+    if unprivileged():
+        raise UsageError("level check needs root: it makes namespaces and cgroups", "sudo", 1)
+    answer = _answer(level, command, settings)
+    count = len(checks.CHECKS[level.number])
+    found = answer.finding
+    if answer.changed:  # whatever else holds: on the host it would have been the host's
+        found = {"key": "host-changed", "detail": answer.changed,
+                 "held": found.get("held", str(count))}  # fmt: skip
+    if answer.harmed:
+        text = words["harmed"].format(harm="; ".join(answer.harmed))
+        print(f"minirun: {text}", file=sys.stderr)
+    if answer.refused:
+        show(_wrapped(words["refused"].format(types=", ".join(answer.refused)), ""))
+    if not found:
+        after = words["up" if level.number + 1 < len(checks.CHECKS) else "top"]
+        lines = [words["solved"].format(number=level.number, count=count)]
+        return show([*lines, after.format(number=level.number + 1)]) or bool(answer.harmed)
+    texts = programs.findings(language.choose(settings.lang))[found["key"]]
+    detail = found["detail"]
+    show([words["not_yet"].format(finding=found["key"], held=found["held"], count=count),
+          *_wrapped(texts.seen.format(detail=detail), "  ")])  # fmt: skip
+    if found["key"] == "not-written" and detail in level.gaps:
+        show([words["gap"], *_wrapped(level.gaps[detail], "  ")])
+    else:
+        show([words["hint"], *_wrapped(texts.hint.format(detail=detail), "  ")])
+    return 1
+
+
+def main_solution(args: list[str], settings: Settings) -> int:
+    """Print a level's whole program."""
+    flags = LevelSolution(args)
+    if len(flags.args) != 1:
+        flags.refuse()
+    level, _ = _level(flags.args[0], settings)
+    return write(level.path.read_text())
+
+
+def main_diff(args: list[str], settings: Settings) -> int:
+    """Show what one level adds to another."""
+    flags = LevelDiff(args)
+    if len(flags.args) != 2:
+        flags.refuse()
+    (old, words), (new, _) = (_level(text, settings) for text in flags.args)
+    lines = difflib.unified_diff(
+        old.path.read_text().splitlines(), new.path.read_text().splitlines(), old.file, new.file,
+        lineterm="",
+    )  # fmt: skip
+    text = "\n".join(lines) or words["same"]
+    if not screen.has_colours(1):
+        return show(text.splitlines())
+    console = rich_console.console(1, styled=True)
+    console.print(syntax.Syntax(text, "diff", theme="ansi_dark", background_color="default"))
+    return 0
+
+
+def main_image(args: list[str], settings: Settings) -> int:
+    """Print an image's layers as overlay's lowerdir has them."""
+    flags = LevelImage(args)
+    if len(flags.args) > 1:
+        flags.refuse()
+    name = flags.args[0] if flags.args else material.IMAGE
+    return write(material.lowerdir(material.image(name, settings)) + "\n")
+
+
+def main_driver(args: list[str], settings: Settings) -> int:
+    """Print the root directory of a simulated driver."""
+    LevelCommand(args).none()
+    return write(f"{material.driver(settings)}\n")
+
+
+def _level(text: str, settings: Settings) -> tuple[Level, dict[str, str]]:
+    """Return the level that is named, and the words around it, in the user's language."""
+    tongue = language.choose(settings.lang)
+    return programs.find(text, tongue), programs.words(tongue)
+
+
+def _command(words: list[str]) -> list[str]:
+    """Return the command line of a program: FILE alone, of Python if it ends so, or -- COMMAND …"""
+    if words[0] == "--" and len(words) > 1:
+        program = shutil.which(words[1])
+        if not program:
+            raise UsageError(f"{words[1]}: no such program", status=1)
+        return [os.path.abspath(program), *words[2:]]
+    if len(words) > 1 or not os.path.isfile(words[0]):
+        raise UsageError(f"{words[-1]}: no such file", "FILE, or -- COMMAND …", 1)
+    path = os.path.abspath(words[0])
+    return [sys.executable, path] if path.endswith(".py") else [path]
+
+
+def _answer(level: Level, command: list[str], settings: Settings) -> CheckAnswer:
+    """Try the program in a sandbox. Raises MinirunError, OSError."""
+    lower = material.lowerdir(material.image(material.IMAGE, settings))
+    driver = str(material.driver(settings))
+    job = Job(level.number, command, lower, driver, material.majors(driver))
+    return sandbox.run(job, _CHECK_SECONDS)
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return wrap(text, min(_WIDTH, screen.width(1)), indent)

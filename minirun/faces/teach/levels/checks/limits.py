@@ -1,0 +1,55 @@
+"""Level 6: what the cgroup's files say, and what the kernel does about it."""
+
+from __future__ import annotations
+
+import os
+
+from minirun.faces.teach.levels import facts, tried
+from minirun.faces.teach.levels.tried import NotYet, TriedProgram
+
+_BYTES, _PIDS, _CPUS = 32 << 20, 20, 0.5
+
+
+def limits_are_written(program: TriedProgram) -> None:
+    """The command is in a cgroup of its own, whose files have the limits."""
+    flags = ("--memory", "32M", "--pids-limit", str(_PIDS), "--cpus", str(_CPUS))
+    with program.running("sleep", tried.SLEEP, flags=flags) as (_, pid):
+        for controller, files, wanted in (
+            ("memory", ("memory.limit_in_bytes", "memory.max"), str(_BYTES)),
+            ("pids", ("pids.max",), str(_PIDS)),
+            ("cpu", ("cpu.cfs_quota_us", "cpu.max"), "50000"),
+        ):
+            cgroup = facts.cgroup_of(pid, controller)
+            if cgroup == facts.cgroup_of(os.getpid(), controller):
+                raise NotYet("same-cgroup", controller)
+            texts = [(cgroup / name).read_text() for name in files if (cgroup / name).exists()]
+            if not texts:
+                raise NotYet("no-controller", controller)
+            if texts[0].split()[0] != wanted:
+                raise NotYet("limit", f"{cgroup}: {texts[0].strip()}, not {wanted}")
+
+
+def fork_is_refused(program: TriedProgram) -> None:
+    """Beyond the limit fork(2) fails, and the container goes on."""
+    script = "i=0; while [ $i -lt 30 ]; do sleep 3 & i=$((i+1)); done; echo on"
+    done = program.run("/bin/sh", "-c", script, flags=("--pids-limit", "8"))
+    if "fork" not in done.err:
+        raise NotYet("limit", "pids")
+
+
+def oom_is_said(program: TriedProgram) -> None:
+    """A command that the OOM killer ends gives 137, and a line says why."""
+    script = "a=x; while :; do a=$a$a; done"
+    done = program.run("/bin/sh", "-c", script, flags=("--memory", "16M"))
+    if done.status != 137:
+        raise NotYet("not-killed-for-memory", str(done.status))
+    if "memory" not in done.err.lower():
+        raise NotYet("oom-silent", done.said)
+
+
+def cgroups_are_removed(program: TriedProgram) -> None:
+    """No cgroup is left."""
+    before = facts.cgroups()
+    program.run("true", flags=("--memory", "32M"))
+    if new := sorted(facts.cgroups() - before):
+        raise NotYet("cgroup-left", new[0])

@@ -1,0 +1,83 @@
+"""Level 7: user, capabilities, filter and hidden paths."""
+
+from __future__ import annotations
+
+import os
+
+from minirun.faces.teach.levels import material, tried
+from minirun.faces.teach.levels.tried import NotYet, TriedProgram
+
+_DOCKERS = 0xA80425FB
+"""docker's default capabilities, as a bit mask: capabilities(7)."""
+
+
+def capabilities_are_few(program: TriedProgram) -> None:
+    """The command has docker's capabilities, in each set that counts."""
+    with program.running("sleep", tried.SLEEP) as (_, pid):
+        for name in ("CapBnd", "CapPrm", "CapEff"):
+            bits = int(tried.status_field(pid, name), 16)
+            if more := bits & ~_DOCKERS:
+                raise NotYet("capability-kept", f"{name}: {more.bit_length() - 1}")
+            if not bits:
+                raise NotYet("capability-lost", name)
+
+
+def privileges_stay_away(program: TriedProgram) -> None:
+    """no_new_privs is set, and calls are filtered."""
+    with program.running("sleep", tried.SLEEP) as (_, pid):
+        if tried.status_field(pid, "NoNewPrivs") != "1":
+            raise NotYet("no-new-privs")
+        filters = [int(tried.status_field(each, "Seccomp_filters")) for each in (pid, os.getpid())]
+        if filters[0] <= filters[1]:  # the sandbox has one
+            raise NotYet("no-filter")
+    done = program.run("/bin/sh", "-c", "unshare -m true && echo done")
+    if "done" in done.out:
+        raise NotYet("filter-lets-through", "unshare")
+
+
+def user_is_taken(program: TriedProgram) -> None:
+    """--user is the command's user, in each of its ids, with no group of root's."""
+    done = program.run("true", flags=("--user", "1000:1001"))
+    if done.status:
+        raise NotYet("user", done.said)
+    with program.running("sleep", tried.SLEEP, flags=("--user", "1000:1001")) as (_, pid):
+        for name, wanted in (("Uid", "1000"), ("Gid", "1001")):
+            if set(tried.status_field(pid, name).split()) != {wanted}:
+                raise NotYet("user", f"{name}: {tried.status_field(pid, name)}")
+        if groups := set(tried.status_field(pid, "Groups").split()) - {"1001"}:
+            raise NotYet("groups-kept", " ".join(sorted(groups)))
+        if int(tried.status_field(pid, "CapEff"), 16):
+            raise NotYet("capability-kept", "CapEff")
+
+
+def paths_are_hidden(program: TriedProgram) -> None:
+    """Of /proc some files are hidden, and /proc/sys cannot be written to."""
+    number = "/proc/sys/kernel/shmmni"  # of the IPC namespace: the sandbox denies the host's
+    script = (
+        "head -c1 /proc/timer_list; head -c1 /proc/keys; ls /sys/firmware;"
+        f" as_it_is=$(cat {number}); echo $as_it_is > {number} && echo written"
+    )
+    done = program.run("/bin/sh", "-c", script)
+    if "written" in done.out:
+        raise NotYet("proc-sys-writable")
+    if done.out.strip():
+        raise NotYet("path-visible", done.out.strip()[:40])
+
+
+def profile_is_followed(program: TriedProgram) -> None:
+    """A bundle's own seccomp profile and capabilities hold."""
+    document = material.config(
+        args=["/bin/sh", "-c", "chmod 700 /tmp || echo denied; chown 1 /tmp || echo refused"],
+        capabilities={kind: ["CAP_FOWNER"] for kind in ("bounding", "permitted", "effective")},
+        noNewPrivileges=True,
+    )
+    names = ["chmod", "fchmodat", "fchmodat2"]
+    document["linux"]["seccomp"] = {
+        "defaultAction": "SCMP_ACT_ALLOW",
+        "syscalls": [{"names": names, "action": "SCMP_ACT_ERRNO"}],
+    }
+    done = program.call(program.in_bundle("profile", document))
+    if "refused" not in done.out:
+        raise NotYet("capability-kept", "CAP_CHOWN")
+    if "denied" not in done.out:
+        raise NotYet("filter-lets-through", "chmod")

@@ -1,0 +1,70 @@
+"""Level 0, and what holds on every level: a command runs, and its end is reported."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from minirun.faces.teach.levels import tried
+from minirun.faces.teach.levels.tried import NotYet, TriedProgram
+
+_SIGPIPE = 1 << (signal.SIGPIPE - 1)
+
+
+def it_runs(program: TriedProgram) -> None:
+    """The command runs, and gets its words as they are."""
+    done = program.run("/bin/echo", "a  b", "$HOME")
+    if done.out != "a  b $HOME\n":
+        key = "words-changed" if done.out else "command-not-run"
+        raise NotYet(key, done.out or done.said)
+    if program.run("/bin/cat", text="from outside\n").out != "from outside\n":
+        raise NotYet("no-stdin")
+
+
+def exit_statuses(program: TriedProgram) -> None:
+    """Its exit status is the command's."""
+    done = program.run("/bin/sh", "-c", "exit 7")
+    if done.status != 7:
+        raise NotYet(
+            "wait-status" if done.status in (0, 7 << 8) else "exit-status", str(done.status)
+        )
+    done = program.run("no-such-program")
+    if program.number < 2 and len(done.err.strip().splitlines()) > 1:
+        raise NotYet("child-goes-on", done.said)
+    if done.status != 127:
+        raise NotYet("not-found", str(done.status))
+    done = program.run("/etc")
+    if done.status != 126:
+        raise NotYet("not-executable", str(done.status))
+
+
+def it_waits(program: TriedProgram) -> None:
+    """It ends when the command has ended, and leaves no process."""
+    done = program.run("/bin/sh", "-c", "sleep 0.4; echo end")
+    if tried.living():
+        raise NotYet("not-waited", done.said)
+    if done.out != "end\n":
+        raise NotYet("command-not-run", done.said)
+
+
+def killed(program: TriedProgram) -> None:
+    """A command that a signal ends gives 128 and the signal."""
+    with program.running("sleep", tried.SLEEP) as (started, pid):
+        os.kill(pid, signal.SIGKILL)
+        status = started.wait().status
+        if status != 128 + signal.SIGKILL:
+            raise NotYet("signal-status", str(status))
+
+
+def signals(program: TriedProgram) -> None:
+    """The command ignores no signal: Python ignores SIGPIPE, and exec hands that on."""
+    with program.running("sleep", tried.SLEEP) as (_, pid):
+        if int(tried.status_field(pid, "SigIgn"), 16) & _SIGPIPE:
+            raise NotYet("sigpipe-ignored")
+
+
+def in_path(program: TriedProgram) -> None:
+    """A program is looked for in PATH."""
+    done = program.run("true")
+    if done.status:
+        raise NotYet("no-path-search", done.said)

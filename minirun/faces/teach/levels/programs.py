@@ -1,0 +1,182 @@
+"""The ladder's programs, and the skeletons that learners begin with.
+
+A skeleton is a level's program in which the bodies of its new functions are left out: in place of
+each stands a sentence of what must hold, from levels.toml, and an error that says so when it is
+called. The rest is the level as it is, so that the learner writes the one new idea.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from minirun.core.errors import MinirunError, UsageError
+from minirun.faces.knowledge.texts import ENGLISH, table
+
+LIBRARY = "linux.py"
+"""The file beside the programs that has the system calls."""
+_IN_THE_CLONE = Path(__file__).resolve().parents[3] / "tutorials/levels"
+_INSTALLED = Path(sys.prefix) / "share/minirun/levels"
+NOT_WRITTEN = "is not written yet"
+"""What a gap's error ends with."""
+_WIDTH = 96
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of the ladder, in one language."""
+
+    number: int
+    name: str
+    """The name of its program: 03_handshake."""
+    title: str
+    idea: str
+    """What is new, in a sentence or two."""
+    gaps: dict[str, str]
+    """Function, or Class.function → what must hold once it is written."""
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"{self.name}.py"
+
+    @property
+    def path(self) -> Path:
+        """Where the whole program is."""
+        return folder() / self.file
+
+
+@dataclass(frozen=True)
+class LevelFinding:
+    """What a check can find, in words."""
+
+    seen: str
+    hint: str
+
+
+def folder() -> Path:
+    """Return the directory of the programs: the clone's, or what was installed of it.
+
+    Raises MinirunError if there is none.
+    """
+    for path in (_IN_THE_CLONE, _INSTALLED):
+        if (path / LIBRARY).exists():
+            return path
+    raise MinirunError(
+        f"the ladder's programs are not in {_INSTALLED}", "pip install minirun again"
+    )
+
+
+def levels(language: str = ENGLISH) -> list[Level]:
+    """Return all levels, in order."""
+    rows: dict[str, dict[str, Any]] = table("levels", language)["level"]
+    return [
+        Level(number, name, row["title"], row["idea"], dict(row["gaps"]))
+        for number, (name, row) in enumerate(rows.items())
+    ]
+
+
+def find(text: str, language: str = ENGLISH) -> Level:
+    """Return the level of this number or name. Raises UsageError."""
+    every = levels(language)
+    for level in every:
+        if text in (str(level.number), f"{level.number:02}", level.name, level.file):
+            return level
+    raise UsageError(f"there is no level {text!r}", f"0 to {len(every) - 1}", status=1)
+
+
+def words(language: str = ENGLISH) -> dict[str, str]:
+    """Return the words around the levels."""
+    found: dict[str, str] = table("levels", language)["words"]
+    return found
+
+
+def findings(language: str = ENGLISH) -> dict[str, LevelFinding]:
+    """Return what the checks can find: key → its texts, with {detail} in some."""
+    rows: dict[str, list[str]] = table("levels", language)["finding"]
+    return {key: LevelFinding(*row) for key, row in rows.items()}
+
+
+def start(level: Level, directory: Path) -> Path:
+    """Write a level's skeleton into a directory, with the library beside it; return its path.
+
+    Raises FileExistsError if there is such a file, MinirunError, OSError.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    if not (directory / LIBRARY).exists():
+        shutil.copyfile(folder() / LIBRARY, directory / LIBRARY)
+    text = skeleton(level)
+    with open(directory / level.file, "x") as file:
+        file.write(text)
+    return directory / level.file
+
+
+def skeleton(level: Level) -> str:
+    """Return the program of a level with its gaps. Raises MinirunError if a gap is not in it."""
+    return _with_gaps(level, lambda gap, _: [gap.error(level.number)])
+
+
+def marked(level: Level, before: str, after: str) -> str:
+    """Return the whole program, with a line before and after what is left out in the skeleton.
+
+    Raises MinirunError if a gap is not in it.
+    """
+    return _with_gaps(level, lambda gap, body: [gap.pad + before, *body, gap.pad + after])
+
+
+class _Gap(NamedTuple):
+    """A function that the learner writes."""
+
+    name: str
+    pad: str
+    """The blanks before its statements."""
+
+    def error(self, number: int) -> str:
+        """Return the statement that says that it is not written."""
+        text = f"level {number}: {self.name} {NOT_WRITTEN}"
+        return f'{self.pad}raise NotImplementedError("{text}")'
+
+
+def _with_gaps(level: Level, written: Callable[[_Gap, list[str]], list[str]]) -> str:
+    """Return the program, with what `written` makes of the lines of each gap below its sentence."""
+    text = level.path.read_text()
+    lines = text.splitlines()
+    functions = dict(_functions(ast.parse(text)))
+    if missing := level.gaps.keys() - functions.keys():
+        raise MinirunError(f"{level.file} has no function {sorted(missing)[0]}")
+    for name, sentence in sorted(level.gaps.items(), key=lambda gap: -functions[gap[0]].lineno):
+        body = functions[name].body
+        first = body[1] if ast.get_docstring(functions[name]) is not None else body[0]
+        start, end = _start(first, lines) - 1, body[-1].end_lineno
+        gap = _Gap(name, " " * first.col_offset)
+        wrapped = textwrap.wrap(sentence, _WIDTH - first.col_offset - 2)
+        said = [f"{gap.pad}# {line}" for line in wrapped]
+        lines[start:end] = [*said, *written(gap, lines[start:end])]
+    return "\n".join(lines) + "\n"
+
+
+def _functions(tree: ast.Module) -> list[tuple[str, ast.FunctionDef]]:
+    """Return (name, function) of all functions and methods, these as Class.function."""
+    found = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            found.append((node.name, node))
+        if isinstance(node, ast.ClassDef):
+            methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+            found += [(f"{node.name}.{each.name}", each) for each in methods]
+    return found
+
+
+def _start(statement: ast.stmt, lines: list[str]) -> int:
+    """Return the line that a statement begins at, with the comments and blank lines before it."""
+    line = statement.lineno
+    while re.match(r"\s*(#|$)", lines[line - 2]):
+        line -= 1
+    return line

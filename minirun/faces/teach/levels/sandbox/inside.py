@@ -1,0 +1,66 @@
+"""Process 1 of a sandbox: it tries the learner's program, and prints what it found, as JSON.
+
+It is executed in there (`python -m`): its executable, its libraries and its descriptors do not lead
+to the host's files. A Job comes on standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+
+from minirun import net
+from minirun.core.kernel import mounts
+from minirun.faces.teach.levels import checks, material
+from minirun.faces.teach.levels.material import PROC
+from minirun.faces.teach.levels.sandbox import Job
+from minirun.faces.teach.levels.tried import TriedProgram
+
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+def main() -> None:
+    """Do it."""
+    try:
+        answer = _try(Job(*json.load(sys.stdin)))
+    except BaseException as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        if isinstance(error, FileNotFoundError) and "/" not in str(error.filename):
+            answer = {"missing": str(error.filename)}
+        else:
+            name = f"{where.name}, line {where.lineno}"
+            answer = {"crash": f"{type(error).__name__}: {error} ({name})"}
+    print(json.dumps(answer), flush=True)
+
+
+def _try(job: Job) -> dict[str, str]:
+    """Return the first finding; empty if all holds. Raises OSError."""
+    _prepare()
+    layers = material.layers(job.lower)
+    packages = os.pathsep.join(path for path in sys.path if path.endswith("-packages"))
+    environment = {"NVIDIA_DRIVER_ROOT": material.own_driver(job.driver), "PYTHONPATH": packages}
+    return checks.first_finding(TriedProgram(job.command, job.number, layers, environment))
+
+
+def _prepare() -> None:
+    """Make this a host as a program finds it. Raises OSError.
+
+    Mounts are shared, as systemd has them on a host: a program that does not keep its mounts to
+    itself is seen.
+    """
+    mounts.mount(None, "/", None, mounts.MS_REC | mounts.MS_SHARED)
+    PROC.mkdir()
+    mounts.mount("proc", str(PROC), "proc", mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC)
+    mounts.mount(None, str(PROC), None, mounts.MS_PRIVATE)
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("0")  # as on a host that is no router
+    net.set_up("lo")
+    if (_CGROUPS / "cgroup.procs").exists():  # version 2 alone
+        (_CGROUPS / "check").mkdir()  # a cgroup with processes can hand no controller on
+        (_CGROUPS / "check/cgroup.procs").write_text("0")
+
+
+if __name__ == "__main__":
+    main()

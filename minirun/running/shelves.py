@@ -1,0 +1,97 @@
+"""What the three shelves beside the runtime do in a run, if a flag or the container asks for it.
+
+Each function loads the module that its body names, at the first call: the runtime imports no shelf,
+and runs without them. minirun.core.rings does the same for the core. Where a shelf is not there,
+each raises UsageError.
+"""
+
+from __future__ import annotations
+
+from minirun.core import rings
+from minirun.core.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from minirun.cli.run.run_flags import RunFlags
+    from minirun.core.container import Container
+    from minirun.core.keeping.settings import Settings
+    from minirun.oci.run_config import RunOptions
+    from minirun.running.pipes import Audience
+
+SHELVES = ("docker", "toolkit", "faces")
+
+
+def audience(directory: str, stdin: int, master: int) -> Audience:
+    """Return who is attached to a container in the background: nobody yet. Raises OSError."""
+    made: Audience = _from_shelf("minirun.docker.attached.Attached")(directory, stdin, master)
+    return made
+
+
+def attach(
+    container: Container, keys: str, *, stdin: bool, proxy: bool, first: Callable[[], None]
+) -> int:
+    """Put this terminal on a container; return its exit status: minirun.docker.attach.
+
+    Raises MinirunError, OSError.
+    """
+    act = _from_shelf("minirun.docker.attach.attach")
+    return int(act(container, keys, stdin=stdin, proxy=proxy, first=first))
+
+
+def check_restart(policy: str) -> None:
+    """Raise UsageError unless --restart may say this."""
+    _from_shelf("minirun.docker.restarts.parse")(policy)
+
+
+def go_on(container: Container, status: int, run: Callable[[Container], int]) -> int:
+    """Run a container that has ended again, as --restart says; return its last exit status.
+
+    Raises MinirunError, OSError.
+    """
+    return int(_from_shelf("minirun.docker.restarts.go_on")(container, status, run))
+
+
+def watch_health(container: Container) -> None:
+    """Start the process that checks the health of a container, if one is to. Raises OSError."""
+    _from_shelf("minirun.docker.health.watch")(container)
+
+
+def join_mps(options: RunOptions, text: str, settings: Settings) -> RunOptions:
+    """Return the options of a client of NVIDIA's MPS. Raises UsageError, GPUError."""
+    joined: RunOptions = _from_shelf("minirun.toolkit.mps.join")(options, text, settings)
+    return joined
+
+
+def show_plan(container: Container) -> None:
+    """Print what a start would do: --dry-run. Raises MinirunError, OSError."""
+    _from_shelf("minirun.faces.show.text.dry_run.write")(container)
+
+
+def viewers(flags: RunFlags, *, show: bool) -> Any:
+    """Return who looks on while the container starts, a minirun.running.output.Viewers.
+
+    Raises UsageError, OSError.
+    """
+    return _from_shelf("minirun.faces.commands.view.viewers")(flags, show=show)
+
+
+def sweep_attempts(root: str) -> list[str]:
+    """Remove what a killed `doctor` left below a state root; return its names. Raises OSError."""
+    try:
+        return list(_from_shelf("minirun.faces.doctor.attempts.sweep")(root))
+    except UsageError:
+        return []  # without a doctor nothing is left of one
+
+
+def _from_shelf(path: str) -> Any:
+    """Return what a path names. Raises UsageError if its shelf is not there."""
+    try:
+        return rings.imported(path)
+    except ModuleNotFoundError as error:
+        shelf = path.split(".")[1]
+        if error.name != f"minirun.{shelf}":
+            raise
+        raise UsageError(f"this needs minirun/{shelf}, which is not here") from None

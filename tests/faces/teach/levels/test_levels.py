@@ -1,0 +1,237 @@
+"""The ladder: skeletons fail where they say, solutions hold, and wrong programs get their hint."""
+
+import ast
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import VERSION_2_ALONE, Program, wait_until
+from minirun.core.kernel import mountinfo
+from minirun.faces.teach.levels import checks, programs
+from minirun.faces.teach.levels.programs import Level
+from required import installed
+
+TOP = Path(__file__).parents[3]
+LEVELS = programs.levels()
+WRONG = [
+    (name, row)
+    for name, rows in tomllib.loads(Path(__file__).with_name("wrong.toml").read_text()).items()
+    for row in rows
+]
+NEEDS = {8: ["nft", "ip"]}
+"""Programs that a level calls besides."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    before = left()
+    yield
+    assert left() == before
+
+
+def left() -> dict[str, Any]:
+    """What a check may not change: mounts, links, cgroups of sandboxes, files of the ladder."""
+    own = f"minirun-level-{os.getpid()}"
+    return {
+        "mounts": [m for m in mountinfo.read() if "/run/ladder" in m.mount_point],
+        "links": [name for name in os.listdir("/sys/class/net") if name.startswith("ladder")],
+        "cgroups": [p for p in Path("/sys/fs/cgroup").glob("*/minirun-level-*") if p.name == own],
+        "files": os.path.exists("/run/ladder"),
+    }
+
+
+def check(
+    minirun: Program, level: Level, *command: str, status: int = 1
+) -> subprocess.CompletedProcess[str]:
+    """`level check`, which asks in English; its exit status is the expected one."""
+    for name in NEEDS.get(level.number, []):
+        installed(name)
+    done = minirun("--lang", "en", "level", "check", str(level.number), *command, timeout=110)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+def finding(done: subprocess.CompletedProcess[str]) -> str:
+    found = re.match(r"Not yet \((.*)\)\. \d+ of \d+ checks hold", done.stdout)
+    assert found, done.stdout + done.stderr
+    return found[1]
+
+
+def beside_the_library(folder: Path, level: Level, text: str) -> str:
+    """Write a program of a level, with linux.py beside it."""
+    shutil.copy(programs.folder() / programs.LIBRARY, folder)
+    (folder / level.file).write_text(text)
+    return str(folder / level.file)
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_the_solution_holds(minirun: Program, level: Level) -> None:
+    done = check(minirun, level, str(level.path), status=0)
+    assert f"Level {level.number} holds: {len(checks.CHECKS[level.number])} checks" in done.stdout
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_the_skeleton_fails_where_it_says(minirun: Program, level: Level, tmp_path: Path) -> None:
+    done = minirun("--lang", "en", "level", "start", str(level.number), str(tmp_path))
+    assert level.idea.split()[0] in done.stdout
+    done = check(minirun, level, str(tmp_path / level.file))
+    assert finding(done) == "not-written"
+    gap = re.search(r"(\S+) is not written yet", done.stdout)
+    assert gap and gap[1] in level.gaps
+    assert " ".join(level.gaps[gap[1]].split()) in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(("name", "row"), WRONG, ids=lambda each: each if isinstance(each, str)
+                         else each["title"].replace(" ", "-"))  # fmt: skip
+def test_a_wrong_program_gets_its_hint(
+    minirun: Program, name: str, row: dict[str, Any], tmp_path: Path
+) -> None:
+    level = programs.find(name)
+    text = level.path.read_text()
+    for old, new in row["edits"]:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    done = check(minirun, level, beside_the_library(tmp_path, level, text))
+    assert finding(done) == row["finding"], done.stdout
+    hint = programs.findings()[row["finding"]].hint
+    assert hint.split("{")[0].split()[0] in done.stdout.partition("Hint:")[2]
+
+
+def test_each_level_has_five_wrong_programs() -> None:
+    for level in LEVELS:
+        assert len([name for name, _ in WRONG if name == level.name]) >= 5
+
+
+def test_level_3_in_c(minirun: Program, tmp_path: Path) -> None:
+    compiler = installed("gcc")
+    binary = tmp_path / "level3"
+    source = Path(__file__).with_name("level3.c")
+    subprocess.run([compiler, "-Wall", "-Werror", "-o", binary, source], check=True)
+    check(minirun, LEVELS[3], "--", str(binary), status=0)
+    wrong = source.read_text().replace("MS_REC | MS_PRIVATE", "MS_PRIVATE")
+    (tmp_path / "wrong.c").write_text(wrong)
+    subprocess.run([compiler, "-o", binary, tmp_path / "wrong.c"], check=True)
+    assert finding(check(minirun, LEVELS[3], "--", str(binary))) == "mounts-spread"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("seconds", [0.4, 0.8, 1.6])
+def test_a_check_that_is_killed_leaves_nothing(
+    minirun: Program, number: signal.Signals, seconds: float
+) -> None:
+    """What SIGKILL leaves of its cgroups the next check removes."""
+    started = minirun.start("level", "check", "3", str(LEVELS[3].path))
+    time.sleep(seconds)
+    family = [started.pid, *children(started.pid)]
+    started.send_signal(number)
+    started.communicate(timeout=20)
+    wait_until(lambda: not [pid for pid in family if os.path.exists(f"/proc/{pid}")])
+    cgroups = [*Path("/sys/fs/cgroup").glob(f"*/minirun-level-{started.pid}")]
+    if number == signal.SIGTERM:
+        assert not cgroups
+    check(minirun, LEVELS[0], str(LEVELS[0].path), status=0)
+    assert not [cgroup for cgroup in cgroups if cgroup.exists()]
+
+
+def children(pid: int) -> list[int]:
+    """The processes below one."""
+    own = [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return own + [each for child in own for each in children(child)]
+
+
+def test_a_machine_of_version_2_alone(minirun: Program) -> None:
+    """Its one tree lies at /sys/fs/cgroup; level 5 writes a BPF program for it.
+
+    If this machine keeps the controllers in version 1's trees, level 6 finds none to limit with:
+    `make test-v2` runs it on a machine that has no version 1.
+    """
+    words = [*VERSION_2_ALONE, *minirun.argv("level", "check", "5", str(LEVELS[5].path))]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=TOP)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+
+
+def test_korean(minirun: Program, tmp_path: Path) -> None:
+    done = minirun("--lang", "ko", "level", "start", "1", str(tmp_path))
+    assert "레벨 1" in done.stdout
+    assert "호스트에 나타나지 않는다" in (tmp_path / "01_namespaces.py").read_text()
+    done = minirun("--lang", "ko", "level", "check", "1", str(tmp_path / "01_namespaces.py"))
+    assert done.returncode == 1 and "아직 아니다 (not-written)" in done.stdout
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["start", "12"], "there is no level '12' (0 to 9)"),
+    (["check", "3", "/no/such/file.py"], "/no/such/file.py: no such file"),
+    (["check", "3", "--", "no-such-program"], "no-such-program: no such program"),
+    (["climb"], "unknown command 'level climb'"),
+])  # fmt: skip
+def test_wrong_words(minirun: Program, words: list[str], said: str) -> None:
+    done = minirun("level", *words)
+    assert done.returncode == 1 and said in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_file_is_never_overwritten(minirun: Program, tmp_path: Path) -> None:
+    minirun("level", "start", "0", str(tmp_path))
+    (tmp_path / "00_process.py").write_text("mine")
+    done = minirun("level", "start", "0", str(tmp_path))
+    assert done.returncode == 1 and "is there already" in done.stderr
+    assert (tmp_path / "00_process.py").read_text() == "mine"
+
+
+def test_diff_and_solution(minirun: Program) -> None:
+    done = minirun("level", "diff", "0", "1")
+    assert "+    pid = linux.clone(NAMESPACES)" in done.stdout.splitlines()
+    done = minirun("level", "solution", "9")
+    assert done.stdout == LEVELS[9].path.read_text()
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_a_level_stands_alone(level: Level) -> None:
+    """It imports the standard library, python-prctl, pyroute2, linux.py; what it names is there."""
+    text = level.path.read_text()
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            names.add(str(node.module).partition(".")[0])
+    assert names <= {*sys.stdlib_module_names, "prctl", "pyroute2", "linux"}
+    for path in re.findall(r"minirun: ([a-z0-9_/]+\.py)", text):
+        assert (TOP / "minirun" / path).exists(), path
+
+
+@pytest.mark.parametrize("number", range(1, 10))
+def test_a_gap_is_what_is_new(number: int) -> None:
+    """What a skeleton leaves out is not in the level before, or is not the same there."""
+
+    def bodies(level: Level) -> dict[str, str]:
+        functions = dict(programs._functions(ast.parse(level.path.read_text())))
+        return {name: ast.unparse(function) for name, function in functions.items()}
+
+    before, now = bodies(LEVELS[number - 1]), bodies(LEVELS[number])
+    for gap in LEVELS[number].gaps:
+        assert now[gap] != before.get(gap), gap
+
+
+@pytest.mark.parametrize(("number", "status"), [(0, 0), (8, 125)])
+def test_a_machine_without_ip(minirun: Program, tmp_path: Path, number: int, status: int) -> None:
+    """`make setup` does not install iproute2: only the level about the network needs it."""
+    for folder in ("/usr/sbin", "/usr/bin"):
+        for path in Path(folder).iterdir():
+            if path.name != "ip" and not (tmp_path / path.name).exists():
+                (tmp_path / path.name).symlink_to(path)
+    program = LEVELS[number].path
+    done = minirun("level", "check", str(number), str(program), env={"PATH": str(tmp_path)})
+    assert done.returncode == status, done.stdout + done.stderr
+    if status:
+        hint = "apt-get install iproute2"
+        assert done.stderr == f"minirun: this check needs ip, which is not installed ({hint})\n"
