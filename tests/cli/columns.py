@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from conftest import wait_until
 from layers import copy_layer, layer_of
+from minirun import cli
+from program import Program
+from required import installed
 
 IMAGE = layer_of("busybox")
 Done = subprocess.CompletedProcess[str]
@@ -72,3 +78,33 @@ class Runtime:
         self.running()("kill", "ID", "KILL")
         wait_until(lambda: self.status() == "stopped")
         return self
+
+
+@pytest.fixture(params=["minirun", "runc"])
+def runtime(request: pytest.FixtureRequest, minirun: Program, tmp_path: Path) -> Iterator[Runtime]:
+    """First minirun, then runc: what a test asserts holds in both columns."""
+    argv = minirun.argv()
+    if request.param == "runc":
+        installed("runc")
+        (tmp_path / "runc").mkdir()  # runc 1.3 lists no containers of a root that is not there
+        argv = ["runc", "--root", str(tmp_path / "runc")]
+    made = Runtime(argv, tmp_path, f"{request.param}-{os.getpid()}")
+    made.config()
+    yield made
+    made("delete", "--force", "ID")
+
+
+@pytest.fixture
+def called(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Called:
+    """The command line, called in this process.
+
+    The program is nothing else: it ends with the status that main() returns (test_table.py holds
+    one against the other). For words that are read and refused, or answered with help.
+    """
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        argv = ["--root", str(tmp_path / "containers"), *words]
+        status = cli.main(argv)
+        return subprocess.CompletedProcess(argv, status, *capfd.readouterr())
+
+    return call

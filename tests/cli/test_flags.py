@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minirun import cli
+from minirun import cli, docker, faces, toolkit
 from minirun.cli import help
 from minirun.cli.flags import Flags, HelpAsked, flag
 from minirun.cli.run.run_flags import RunFlags as Run_
@@ -20,6 +20,7 @@ from minirun.docker.stop import StopFlags
 from minirun.faces.commands import gpu
 from minirun.oci.run_config import PIDS_LIMIT
 from minirun.toolkit import timeslice
+from minirun.toolkit.commands import sharing
 from rootfs_tools import cli as workshop
 from rootfs_tools import recipe
 from rootfs_tools.cli.images import Images
@@ -244,7 +245,7 @@ PACKAGES = ("minirun.", "rootfs_tools.")
 
 def commands() -> list[type[Flags]]:
     """All classes of flags that stand for a command."""
-    for package in (cli, workshop):
+    for package in (cli, docker, toolkit, faces.commands, workshop):
         for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(each.name)
     found, pending = [], [Flags]
@@ -285,7 +286,9 @@ def test_numbers_and_names_in_the_help_are_those_of_the_program() -> None:
     seconds = ContainerRecord._field_defaults["stop_timeout"]
     assert f"SIGKILL (default: {seconds})" in help.usage(StopFlags, StopFlags.command)
     assert f": {', '.join(recipe.names())}\n" in help.usage(Images, Images.command)
-    assert f"[{'|'.join(timeslice.SLICES)}]" in help.usage(gpu.Timeslice, gpu.Timeslice.command)
+    assert f"[{'|'.join(timeslice.SLICES)}]" in help.usage(
+        sharing.Timeslice, sharing.Timeslice.command
+    )
     assert f"({ROOT}, " in help.usage(cli.GlobalFlags, cli.GlobalFlags.command)
     assert f"({STORE}, " in help.usage(cli.GlobalFlags, cli.GlobalFlags.command)
     assert all(

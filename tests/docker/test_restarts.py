@@ -206,7 +206,7 @@ def descriptors(pid: int) -> list[int]:
 def test_30_restarts_leave_nothing(minirun: Program) -> None:
     """The waits are made short here; docker's lengths are test_back_off's."""
     code = (
-        "import sys; from minirun import cli; from minirun.running import restarts;"
+        "import sys; from minirun import cli; from minirun.docker import restarts;"
         " restarts.FIRST, restarts.LONGEST = 0.01, 0.02; sys.exit(cli.main())"
     )
     words = ("run", "-d", "--name", NAME, "--restart", "on-failure:30", *CRASH)

@@ -27,7 +27,7 @@ with lazy:
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "tutorials"
-SHIPPED = ROOT / "minirun" / "recordings" / "lessons"
+SHIPPED = ROOT / "minirun" / "faces" / "recordings" / "lessons"
 LANGUAGES = ("en", "ko")
 BEFORE = ("## Before you begin", "## 시작하기 전에")
 _NAME = r"(?:\d\d|level-\d)-[\w-]+"

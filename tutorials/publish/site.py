@@ -174,7 +174,7 @@ def recorded(language: str) -> str:
     title, told = RECORDINGS[language]
     rows = [f"# {title}", f"{told}:"]
     rows += [
-        f'- <a href="faces/recordings/{name}.html">{name}</a>: {about}'
+        f'- <a href="recordings/{name}.html">{name}</a>: {about}'
         for name, about in recordings.RECORDINGS.items()
     ]
     return "\n\n".join(rows) + "\n"

@@ -13,7 +13,7 @@ from typing import Any
 
 from minirun.faces.knowledge.texts import ENGLISH, Topic, room, table
 
-_PROFILE = Path(__file__).parents[1] / "oci/seccomp/default.json"
+_PROFILE = Path(__file__).parents[2] / "oci/seccomp/default.json"
 """Read as a file: the package that it lies in needs Linux."""
 
 

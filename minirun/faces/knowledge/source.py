@@ -26,7 +26,7 @@ from minirun.core import errors
 WARNING, REMARK, REASON = "warning", "remark", "reason"
 GAP = "{…}"
 """What stands in a text for a part that only the event itself knows."""
-_SOURCE = Path(__file__).parents[1]
+_SOURCE = Path(__file__).parents[2]
 _KEPT = Path(__file__).parent / "__pycache__" / "said.json"
 _WORKSHOP = "rootfs_tools"
 _BASE, _REASON = "MinirunError", "ValueError"

@@ -25,7 +25,7 @@ class Met(NamedTuple):
     says: list[str]
 
 
-DATA = Path(__file__).parents[1] / "data" / "met.toml"
+DATA = Path(__file__).parents[2] / "data" / "met.toml"
 MET = [Met(**row) for row in tomllib.loads(DATA.read_text())["met"]]
 
 

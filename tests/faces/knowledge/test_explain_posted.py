@@ -26,7 +26,7 @@ class Posted(NamedTuple):
     why: str
 
 
-DATA = Path(__file__).parents[1] / "data" / "posted.toml"
+DATA = Path(__file__).parents[2] / "data" / "posted.toml"
 POSTED = [Posted(**row) for row in tomllib.loads(DATA.read_text())["posted"]]
 ERROR_TEXTS = {one.name: one for one in marks.topics()}
 

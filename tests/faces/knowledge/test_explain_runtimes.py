@@ -14,7 +14,7 @@ from required import installed
 
 FRAME = "unable to start container process"
 ERROR_TEXTS = {one.name: one for one in marks.topics()}
-REPORTED = Path(__file__).parents[1] / "data" / "reported.txt"
+REPORTED = Path(__file__).parents[2] / "data" / "reported.txt"
 
 
 def reported() -> list[tuple[str, str]]:

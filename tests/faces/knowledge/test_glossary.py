@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 PAGE = TOP / "tutorials/reference/glossary.md"
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]

@@ -219,7 +219,7 @@ def test_it_is_pure_data() -> None:
     """It must load where there is no Linux: without ctypes, and without minirun's kernel room."""
     program = (
         "import sys; sys.modules['ctypes'] = sys.modules['fcntl'] = None;"
-        "from minirun import knowledge;"
+        "from minirun.faces import knowledge;"
         "knowledge.hints(), knowledge.search('mount');"
         "print([name for name in sys.modules if name.startswith('minirun.core.kernel')])"
     )

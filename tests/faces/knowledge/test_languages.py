@@ -19,7 +19,7 @@ from minirun.faces.show.compare import starts_page
 from minirun.faces.show.log import event_row
 from minirun.faces.show.page import html, page_data
 
-FOLDER = Path(package.__file__).parent / "knowledge"
+FOLDER = Path(package.__file__).parent / "faces" / "knowledge"
 FILES = sorted(path.name for path in (FOLDER / "en").iterdir())
 PAGE = "page.toml"
 HANGUL = re.compile("[가-힣]")

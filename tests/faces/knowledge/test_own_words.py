@@ -24,7 +24,7 @@ from minirun.faces.knowledge.texts import AROUND, room
 
 SOURCE = Path(package.__file__).parent
 ROOMS = sorted({path.name.removesuffix(".py") for path in SOURCE.iterdir()} | {"rootfs_tools"})
-PASSED_ON = Path(__file__).parents[1] / "data" / "passed-on.txt"
+PASSED_ON = Path(__file__).parents[2] / "data" / "passed-on.txt"
 
 
 @cache

@@ -22,7 +22,7 @@ from minirun.faces.knowledge.texts import ENGLISH, table
 
 LIBRARY = "linux.py"
 """The file beside the programs that has the system calls."""
-_IN_THE_CLONE = Path(__file__).resolve().parents[3] / "tutorials/levels"
+_IN_THE_CLONE = Path(__file__).resolve().parents[4] / "tutorials/levels"
 _INSTALLED = Path(sys.prefix) / "share/minirun/levels"
 NOT_WRITTEN = "is not written yet"
 """What a gap's error ends with."""

@@ -12,7 +12,7 @@ from minirun.faces import recordings
 from minirun.faces.knowledge.texts import room as texts_of_stages
 from minirun.faces.show.log.recording import read
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 KEPT = ROOT / "tutorials/pictures"
 PICTURES = {
     "figure-1": "figure-1", "figure-2": "gpus-0-1", "figure-3": "gpus-0-1",

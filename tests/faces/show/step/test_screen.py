@@ -24,7 +24,7 @@ from minirun.faces.show.step.until import StopPattern
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
 SIZES = [(80, 24), (120, 40), (200, 50), (60, 20)]
-SCRIPT = Path(__file__).parents[3] / "tutorials/scripts/figure-3.keys"
+SCRIPT = Path(__file__).parents[4] / "tutorials/scripts/figure-3.keys"
 NAMES = ("clone", "ask", "hooks", "plan", "GPUs", "reply", "exec")
 
 

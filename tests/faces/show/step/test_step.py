@@ -19,7 +19,7 @@ from minirun.faces.show.step.until import Pattern
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
 PROMPT = "[n]ext [c]ontinue"
-SCRIPT = Path(__file__).parents[3] / "tutorials/scripts/figure-3.keys"
+SCRIPT = Path(__file__).parents[4] / "tutorials/scripts/figure-3.keys"
 KOREAN = SCRIPT.with_name("figure-3.ko.keys")
 
 

@@ -11,7 +11,7 @@ from conftest import Program
 from faces.show.browser import Browser
 from faces.show.terminal import Start
 
-PICTURE = Path(__file__).parents[3] / "tutorials/pictures/first-run.svg"
+PICTURE = Path(__file__).parents[4] / "tutorials/pictures/first-run.svg"
 SVG = "{http://www.w3.org/2000/svg}"
 COLUMNS, LINES = 80, 24
 TREE = ElementTree.parse(PICTURE)

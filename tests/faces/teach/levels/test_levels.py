@@ -21,7 +21,7 @@ from minirun.faces.teach.levels import checks, programs
 from minirun.faces.teach.levels.programs import Level
 from required import installed
 
-TOP = Path(__file__).parents[3]
+TOP = Path(__file__).parents[4]
 LEVELS = programs.levels()
 WRONG = [
     (name, row)
