@@ -5,12 +5,16 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from conftest import Program, wait_until
+from minirun.core.errors import MinirunError
 from minirun.core.gates import open_gate
+from minirun.core.kernel import namespaces
+from minirun.core.stages import s1_clone
 
 NAME = f"clone-{os.getpid()}"
 MAP = ("--uidmap", "0:100000:65536", "--gidmap", "0:100000:65536")
@@ -54,3 +58,20 @@ def test_root_of_a_user_namespace_has_none_of_the_callers_groups(
     assert (
         next(line for line in status.splitlines() if line.startswith("Groups:")).split()[1:] == []
     )
+
+
+def test_in_a_chroot_the_reason_is_said(tmp_path: Path) -> None:
+    """There / is no mount point, unless the directory was bound on itself before."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            namespaces.unshare(namespaces.CLONE_NEWNS)
+            os.chroot(tmp_path)
+            container: Any = SimpleNamespace(extras={})
+            with pytest.raises(MinirunError, match=r"^/ is no mount point, as in a chroot: "):
+                s1_clone.isolate_mounts(container)
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
