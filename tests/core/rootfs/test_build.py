@@ -289,6 +289,23 @@ def test_later_mounts_lie_over_earlier_ones(tmp_path: Path, tree: Path, isolated
     isolated(body)
 
 
+def test_a_tmpfs_has_the_mode_of_the_directory_below(
+    tmp_path: Path, tree: Path, isolated: Any
+) -> None:
+    """Unless an option says another; where there was none, any user can write in it."""
+    (tree / "there").mkdir()
+    (tree / "there").chmod(0o1751)
+    (tree / "said").mkdir()
+
+    def body() -> None:
+        rows = [{"destination": f"/{name}", "type": "tmpfs"} for name in ("there", "new")]
+        fill(tmp_path, *rows, {**rows[0], "destination": "/said", "options": ["mode=0700"]})
+        found = [stat.S_IMODE((tree / name).stat().st_mode) for name in ("there", "new", "said")]
+        assert found == [0o1751, 0o1777, 0o700]
+
+    isolated(body)
+
+
 @pytest.mark.parametrize("kind", ["proc", "sysfs"])
 @pytest.mark.parametrize("what", ["link to the host", "link inside", "link above", "file"])
 def test_proc_and_sys_behind_a_link_are_refused(
