@@ -33,6 +33,7 @@ from minirun.cgroups.base import Cgroup as Cgroup
 from minirun.cgroups.base import ContainerMounts as ContainerMounts
 from minirun.cgroups.base import checked_path
 from minirun.cgroups.rules import container_rules
+from minirun.common import docker_record
 from minirun.core import events
 from minirun.core.errors import ConfigError, MinirunError
 from minirun.core.lazy import lazy
@@ -128,11 +129,12 @@ def _set_limits(container: Container, resources: dict[str, Any]) -> None:
     try:
         cgroup_of(container).set_resources(resources)
     except ConfigError as error:
-        if not container.record.default_pids_limit:
+        if not docker_record.of(container.record).default_pids_limit:
             raise
         rest = {name: value for name, value in resources.items() if name != "pids"}
         cgroup_of(container).set_resources(rest)
-        container.record = container.record._replace(pids_unlimited=True)
+        docker = docker_record.of(container.record)._replace(pids_unlimited=True)
+        container.record = docker_record.put(container.record, docker)
         why = f"it is a mere default: {error}"
         events.emit("note", "no limit of processes", {"limit": resources["pids"]["limit"]}, why=why)
 

@@ -10,6 +10,7 @@ import os
 
 from minirun.cli import part, several
 from minirun.cli.flags import Flags
+from minirun.common import docker_record
 from minirun.core.errors import StateError
 from minirun.core.keeping import places, state
 from minirun.core.keeping.settings import Settings
@@ -67,6 +68,6 @@ def main_unpause(args: list[str], settings: Settings) -> int:
 def is_dockers(settings: Settings, name: str) -> bool:
     """Return True for one of `run IMAGE` or `create IMAGE`, or for a part of a name."""
     try:
-        return state.load(settings.root, name).managed
+        return docker_record.of(state.load(settings.root, name)).managed
     except StateError:
         return not state.is_id(name) or not os.path.lexists(f"{settings.root}/{name}")

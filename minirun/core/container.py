@@ -53,8 +53,6 @@ class Container:
         self.gates: Gates | None = None
         self.console = Console()
         self.preserve_fds = 0
-        self.keeps_files = False
-        """Its files stay when it is ended: it is started again, or its supervisor died."""
         self.extras: dict[str, Extra] = {}
         """What it needs beyond the core, by name; minirun.core.extras makes them."""
 
@@ -162,11 +160,11 @@ class Extra:
         """Stage 1, init: return a detached mount for the entry `where` of `mounts`, or None."""
         return None
 
-    def copy_up(self, root: Root, path: str, below: int, *, whole: bool) -> None:
-        """Stage 1, init: copy the directory `below` into the mount that now covers it, at `path`.
+    def before_mount(self, root: Root, row: dict[str, Any], where: str) -> None:
+        """Stage 1, init: called before the entry `where` of `mounts`, `row`, is mounted."""
 
-        `whole`: its owner and mode, too.
-        """
+    def after_mount(self, root: Root, row: dict[str, Any]) -> None:
+        """Stage 1, init: called when this entry is mounted, and its options are not set yet."""
 
     def receive(self, channel: Channel, pid: int, pidfd: int, status: str) -> None:
         """Stage 7, runtime: take what process `pid` passes on while it becomes the command."""

@@ -68,12 +68,12 @@ def start(
 
 
 def _poststart(container: Container, rows: list[dict[str, Any]]) -> None:
-    """Run the poststart hooks. Raises HookError, and the container is gone then."""
+    """Run the poststart hooks. Raises HookError, and the container has ended then."""
     document = container.oci_state(state.RUNNING)
     try:
         hooks.run_all(rows, "poststart", document, container.config.bundle)
     except MinirunError:
-        destroy(container)  # runtime.md, Lifecycle: a poststart hook that fails ends it
+        end(container)  # runtime.md, Lifecycle: a poststart hook that fails ends it
         raise
 
 
@@ -95,9 +95,23 @@ def kill(record: ContainerRecord, number: int) -> None:
 
 
 def destroy(container: Container) -> None:
-    """Remove all of a container, whatever its state. Idempotent. Raises OSError, StateError.
+    """Remove all of a container, whatever its state. Idempotent. Raises OSError, StateError."""
+    end(container)
+    status = container.record.exit_status
+    if status is not None:
+        why = "the record, which says it too, goes now, and this log stays"
+        events.emit("note", "command ended", {"status": status}, why=why)
+    events.close_log()
+    for extra in _extras(container, "removed"):
+        extra.removed()  # anonymous volumes
+    rings.keep_log(container.settings.root, container.id)
+    directories.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
 
-    If the container keeps its files, only the files and the record remain.
+
+def end(container: Container) -> None:
+    """End a container: all goes but its directory, and the log there, which stays open. Idempotent.
+
+    Raises OSError, StateError.
     """
     for extra in _extras(container, "ending"):
         extra.ending()  # --restart: its supervisor makes no other start
@@ -118,16 +132,6 @@ def destroy(container: Container) -> None:
     await_supervisor(record.supervisor)
     give_back(container)
     _poststop(container)
-    if record.exit_status is not None and not container.keeps_files:
-        why = "the record, which says it too, goes now, and this log stays"
-        events.emit("note", "command ended", {"status": record.exit_status}, why=why)
-    events.close_log()
-    if container.keeps_files:
-        return
-    for extra in _extras(container, "removed"):
-        extra.removed()  # anonymous volumes
-    rings.keep_log(container.settings.root, container.id)
-    directories.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
 
 
 def _await_init(container: Container) -> None:
@@ -205,15 +209,15 @@ def await_supervisor(supervisor: ProcessIdentity) -> None:
         state.has_ended(supervisor, PATIENCE)
 
 
-def abandon(container: Container, *, is_last: bool = True) -> None:
-    """Destroy a container that could not be made; the caller raises the error that tells why.
+def abandon(container: Container, *, is_last: bool = True, is_new: bool = True) -> None:
+    """End a container that could not be made; the caller raises the error that tells why.
 
     What fails here, too, is a warning: it is mostly a consequence, and must not hide the reason.
     Without `is_last` it is passed over: another function further out has more to close, and tries
-    again.
+    again. That one removes the directory, too, unless it was there before this start (`is_new`).
     """
     try:
-        destroy(container)
+        (destroy if is_last and is_new else end)(container)
     except (MinirunError, OSError) as error:
         if not is_last:
             return

@@ -9,6 +9,7 @@ imported any more. The class, called with the container, checks the property and
 A property is a path of names: linux.seccomp, or linux.namespaces.type=user, which a config.json has
 if one member of the list linux.namespaces has this type. A name that begins with -- is a flag of
 the caller, such as --no-pivot; --host-mounts stands for a config.json without a mount namespace.
+One below `record` is a field of state.json that the core carries along: ContainerRecord.rest.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 _HOST_MOUNTS = "minirun.oci.mounts.host_namespace"
 _NAMED = ("minirun.oci.namespaces.helper.NamedNamespaces", ("clone",))
-_SOURCES = ("minirun.oci.mounts.sources.MountSources", ("from_outside", "source", "copy_up"))
+_SOURCES = (
+    "minirun.oci.mounts.sources.MountSources",
+    ("from_outside", "source", "before_mount", "after_mount"),
+)
 _LIMITS = ("minirun.oci.tuning.limits.Limits", ("from_outside", "limit"))
 _TUNING = ("minirun.oci.tuning.tuning.Tuning", ("limit",))
 
@@ -33,7 +37,7 @@ TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("linux.namespaces.type=user", "minirun.oci.namespaces.userns.IdMaps",
      ("from_outside", "inside")),
     ("linux.namespaces.type=network", "minirun.net.Loopback", ("inside",)),
-    ("--network", "minirun.net.attach.Networks", ("from_outside", "ended")),
+    ("record.network", "minirun.net.attach.Networks", ("from_outside", "ended")),
     ("linux.netDevices", "minirun.net.devices.NetDevices", ("from_outside",)),
     ("linux.rootfsPropagation", "minirun.oci.mounts.propagation.Propagation",
      ("isolate", "after_hiding")),
@@ -53,9 +57,9 @@ TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("linux.mountLabel", *_TUNING), ("linux.intelRdt", *_TUNING),
     ("--rootless", "minirun.oci.exec.created.NamespaceSender",
      ("from_outside", "before_pivot", "after_pivot", "while_waiting")),
-    ("--restart", "minirun.running.ends.Restarted", ("ending",)),
-    ("--shared-memory", "minirun.running.shared_memory.SharedMemory", ("ended",)),
-    ("--volumes", "minirun.running.volumes.AnonymousVolumes", ("removed",)),
+    ("record.restart", "minirun.running.ends.Restarted", ("ending",)),
+    ("record.shared_memory", "minirun.running.shared_memory.SharedMemory", ("ended",)),
+    ("record.mounts", "minirun.running.volumes.AnonymousVolumes", ("removed",)),
 )  # fmt: skip
 
 
@@ -73,12 +77,9 @@ def prepare(container: Container, points: frozenset[str] = POINTS - END) -> None
     extras: dict[str, Extra] = {}
     flags = {
         "--host-mounts": "mount" not in container.config.namespaces,
-        "--network": container.record.network,
         "--no-pivot": container.record.no_pivot,
         "--rootless": container.unprivileged,
-        "--restart": container.record.restart,
-        "--shared-memory": container.record.shared_memory,
-        "--volumes": bool(container.record.mounts),
+        "record": container.record.rest,
     }
     asked = container.config.raw | flags
     for path, name, where in TABLE:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def create(container: Container) -> Init:
     """Make the container, until its init waits for `start`.
 
-    On any error nothing is left behind. Raises MinirunError.
+    On any error it is ended; its directory stays for the caller, who made it. Raises MinirunError.
     """
     init = None
     try:

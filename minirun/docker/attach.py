@@ -12,6 +12,7 @@ import select
 import struct
 
 from minirun.cli.flags import Flags, flag
+from minirun.common import docker_record
 from minirun.core.container import Container
 from minirun.core.errors import StateError
 from minirun.core.keeping import places, state
@@ -65,7 +66,9 @@ def attach(
     `first` is called once they are connected. Raises UsageError, StateError, OSError.
     """
     leave = keys.DetachKeys(keys.parse(detach_keys))
-    client = AttachedTerminal(container, leave, stdin=stdin and container.record.interactive)
+    client = AttachedTerminal(
+        container, leave, stdin=stdin and docker_record.of(container.record).interactive
+    )
     if proxy and not container.config.terminal:
         try:
             signals.forward(os.pidfd_open(container.record.first_process()["pid"]))

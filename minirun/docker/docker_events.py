@@ -14,6 +14,7 @@ from typing import Any
 
 from minirun.cli import words
 from minirun.cli.output import show, write
+from minirun.common import docker_record
 from minirun.core.keeping import places, state
 from minirun.core.keeping.record import Record
 from minirun.docker.ps import labels
@@ -77,7 +78,8 @@ class Watcher:
         except OSError:
             return []
         attributes = labels(record) | {
-            "image": record.image or "", "name": renamed.name_of(record.directory),
+            "image": docker_record.of(record).image or "",
+            "name": renamed.name_of(record.directory),
         }  # fmt: skip
         made = moments.moment(record.created)
         found = [Happened(made, "create", record.id, attributes, record.created)]

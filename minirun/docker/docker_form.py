@@ -8,6 +8,7 @@ command begins with it.
 
 from __future__ import annotations
 
+from minirun.common import docker_record
 from minirun.core.errors import ImageError
 from minirun.core.keeping import places, state
 from minirun.docker import health
@@ -34,7 +35,11 @@ _STATUS = {state.CREATING: "created", state.STOPPED: "exited"}
 
 def status_of(record: ContainerRecord) -> str:
     """Return docker's word for a container's status: exited for stopped, or restarting."""
-    if record.status == state.STOPPED and record.restart and state.is_alive(record.supervisor):
+    if (
+        record.status == state.STOPPED
+        and docker_record.of(record).restart
+        and state.is_alive(record.supervisor)
+    ):
         return "restarting"
     return _STATUS.get(record.status, record.status)
 
@@ -52,15 +57,16 @@ def document(container: Container, *, size: bool = False) -> Fields:
         del args[:2]
     written = dict(zip(("SizeRw", "SizeRootFs"), sizes(record), strict=True)) if size else {}
     directory, files = record.directory, f"{record.directory}/{places.NETWORK_FILES}"
-    has_files = bool(record.network)
+    docker = docker_record.of(record)
+    has_files = bool(docker.network)
     return Fields(
         Id=record.id, Created=record.created, Path=args[0] if args else "", Args=args[1:],
         State=_state(container), Image=_image_id(container) if image else "",
         ResolvConfPath=f"{files}/resolv.conf" if has_files else "",
         HostnamePath=f"{files}/hostname" if has_files else "",
         HostsPath=f"{files}/hosts" if has_files else "",
-        LogPath=f"{directory}/{places.OUTPUT}" if record.output else "",
-        Name=f"/{renamed.name_of(directory)}", RestartCount=record.restarts, Driver="overlay2",
+        LogPath=f"{directory}/{places.OUTPUT}" if docker.output else "",
+        Name=f"/{renamed.name_of(directory)}", RestartCount=docker.restarts, Driver="overlay2",
         Platform="linux",
         MountLabel="", ProcessLabel=container.config.process.get("selinuxLabel", ""),
         AppArmorProfile=container.config.process.get("apparmorProfile", ""), ExecIDs=None,
@@ -74,14 +80,16 @@ def document(container: Container, *, size: bool = False) -> Fields:
 def _image(container: Container) -> Image | None:
     """Return the image in the store; None if it is gone, or damaged."""
     try:
-        return store.find(container.settings.store, split(container.record.image or ""))
+        return store.find(
+            container.settings.store, split(docker_record.of(container.record).image or "")
+        )
     except (ImageError, OSError):
         return None
 
 
 def _image_id(container: Container) -> str:
     """Return the id that `image inspect` shows: the digest of the image's configuration."""
-    name = container.record.image
+    name = docker_record.of(container.record).image
     for row in store.list_images(container.settings.store):
         if name == f"{row['name']}:{row['tag']}" and "broken" not in row:
             return row.get("id") or row["digest"]
@@ -145,22 +153,23 @@ def _graph_driver(container: Container) -> Fields:
 
 def _config(container: Container, image: Image | None, args: list[str]) -> Fields:
     record, config = container.record, container.config
-    declared, user = record.declared or {}, config.process.get("user") or {}
+    docker = docker_record.of(record)
+    declared, user = docker.declared or {}, config.process.get("user") or {}
     entrypoint = list(image.entrypoint) if image else []
     begins = bool(entrypoint) and args[: len(entrypoint)] == entrypoint
     uid, gid = user.get("uid", 0), user.get("gid", 0)
-    checked = record.health
+    checked = docker.health
     return Fields(
         Hostname=config.raw.get("hostname", ""), Domainname=config.raw.get("domainname", ""),
         User=f"{uid}:{gid}" if uid or gid else "",
         ExposedPorts={port: {} for port in exposed(container)},
-        Tty=config.terminal, OpenStdin=record.interactive,
+        Tty=config.terminal, OpenStdin=docker.interactive,
         Env=[f"{name}={value}" for name, value in config.environment.items()],
         Cmd=args[len(entrypoint) :] if begins else args,
-        **({"Healthcheck": checked} if checked else {}), Image=record.image or "",
+        **({"Healthcheck": checked} if checked else {}), Image=docker.image or "",
         Volumes={path: {} for path in declared.get("volumes") or ()} or None,
         WorkingDir=config.process.get("cwd", "").rstrip("/"),
         Entrypoint=entrypoint if begins else None,
-        Labels=record.labels, StopSignal=declared.get("stop_signal", ""),
-        StopTimeout=record.stop_timeout,
+        Labels=docker.labels, StopSignal=declared.get("stop_signal", ""),
+        StopTimeout=docker.stop_timeout,
     )  # fmt: skip

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minirun.common import docker_record
 from minirun.core.keeping import places
 from minirun.core.keeping.numbers import whole
 from minirun.core.process.caps import NUMBERS
@@ -15,8 +16,9 @@ from minirun.oci import run_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from minirun.common.docker_record import MountRecord
     from minirun.core.container import Container
-    from minirun.core.keeping.container_record import ContainerRecord, MountRecord
+    from minirun.core.keeping.container_record import ContainerRecord
 
 _SHM = 64 << 20
 _CPUS_PERIOD = 100_000
@@ -37,7 +39,7 @@ def mounts(container: Container) -> list[Fields]:
     As with docker --tmpfs is not among them: HostConfig has it.
     """
     found = []
-    known = {row["target"]: row for row in container.record.mounts or ()}
+    known = {row["target"]: row for row in docker_record.of(container.record).mounts or ()}
     for row in container.config.raw.get("mounts") or []:
         options, source = row.get("options") or [], row.get("source", "")
         is_bind = row.get("type") == "bind" or bool({"bind", "rbind"} & set(options))
@@ -86,12 +88,13 @@ def host_config(container: Container) -> Fields:
     record, config = container.record, container.config
     limit = _limits(record.resources or config.resources)
     held = ((config.process.get("capabilities") or {}).get("bounding")) or []
-    added, dropped = _in_full(record.cap_add), _in_full(record.cap_drop)
-    if not record.managed:  # a bundle's: what differs from docker's default
+    docker = docker_record.of(record)
+    added, dropped = _in_full(docker.cap_add), _in_full(docker.cap_drop)
+    if not docker.managed:  # a bundle's: what differs from docker's default
         added = _beyond(held, run_config.CAPABILITIES)
         dropped = _beyond(run_config.CAPABILITIES, held)
     rows = mounts(container)
-    tmpfs = {row["target"]: row["tmpfs"] for row in record.mounts or () if "tmpfs" in row}
+    tmpfs = {row["target"]: row["tmpfs"] for row in docker.mounts or () if "tmpfs" in row}
     groups = (config.process.get("user") or {}).get("additionalGids") or []
     privileged = set(held) >= set(NUMBERS) and not config.linux.get("maskedPaths")
     quota, period = limit("cpu.quota", 0), limit("cpu.period", 0)
@@ -101,7 +104,7 @@ def host_config(container: Container) -> Fields:
         Binds=[_bound(row) for row in rows if row["Type"] in ("bind", "volume")],
         ContainerIDFile="", LogConfig=_log_config(record),
         NetworkMode=network_mode(container), PortBindings=bindings(container),
-        RestartPolicy=_restart_policy(container), AutoRemove=record.auto_remove,
+        RestartPolicy=_restart_policy(container), AutoRemove=docker.auto_remove,
         VolumeDriver="", VolumesFrom=None,
         CapAdd=added or None, CapDrop=dropped or None,
         CgroupnsMode="private" if "cgroup" in namespaces else "host",
@@ -121,7 +124,7 @@ def host_config(container: Container) -> Fields:
         CpuPeriod=0 if by_cpus else period, CpuQuota=0 if by_cpus else quota,
         CpusetCpus=limit("cpu.cpus", ""), CpusetMems=limit("cpu.mems", ""),
         Devices=_devices(config.linux.get("devices") or []),
-        DeviceRequests=_device_requests(record.gpus),
+        DeviceRequests=_device_requests(docker.gpus),
         MemoryReservation=limit("memory.reservation", 0), MemorySwap=limit("memory.swap", 0),
         MemorySwappiness=limit("memory.swappiness", None),
         OomKillDisable=limit("memory.disableOOMKiller", False), PidsLimit=limit("pids.limit", None),
@@ -146,8 +149,9 @@ def _limits(resources: dict[str, Any]) -> Callable[[str, Any], Any]:
 
 
 def _log_config(record: ContainerRecord) -> Fields:
-    kept = record.output
-    if kept is None and record.managed:
+    docker = docker_record.of(record)
+    kept = docker.output
+    if kept is None and docker.managed:
         return Fields(Type="none", Config={})
     shown = {f"max-{name[4:]}": str(value) for name, value in (kept or {}).items()}
     return Fields(Type="json-file", Config=shown)
@@ -164,7 +168,7 @@ def _beyond(those: Any, others: Any) -> list[str]:
 
 def _shared(container: Container, kind: str) -> str:
     """Return whose a namespace is, in docker's words: host, container:ID, "" for its own."""
-    if other := container.record.joined.get(kind):
+    if other := docker_record.of(container.record).joined.get(kind):
         return f"container:{other}"
     return container.config.namespaces.get(kind, "host")
 
@@ -172,23 +176,24 @@ def _shared(container: Container, kind: str) -> str:
 def _ipc_mode(container: Container) -> str:
     if shared := _shared(container, "ipc"):
         return shared
-    if container.record.shared_memory:
+    if docker_record.of(container.record).shared_memory:
         return "shareable"
     has_shm = any(row["destination"] == run_config.SHM for row in container.config.raw["mounts"])
     return "private" if has_shm else "none"
 
 
 def _restart_policy(container: Container) -> Fields:
-    name, _, count = (container.record.restart or "no").partition(":")
+    name, _, count = (docker_record.of(container.record).restart or "no").partition(":")
     return Fields(Name=name, MaximumRetryCount=whole(count) or 0)
 
 
 def _security(container: Container) -> list[str]:
     config = container.config
     found = ["no-new-privileges"] if config.process.get("noNewPrivileges") else []
-    if container.record.managed and not config.linux.get("seccomp"):
+    docker = docker_record.of(container.record)
+    if docker.managed and not config.linux.get("seccomp"):
         found.append("seccomp=unconfined")
-    elif (profile := container.record.seccomp) and "/" in profile:
+    elif (profile := docker.seccomp) and "/" in profile:
         found.append(f"seccomp={profile}")
     if profile := config.process.get("apparmorProfile"):
         found.append(f"apparmor={profile}")

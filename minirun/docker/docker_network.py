@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from minirun.common import docker_record
 from minirun.core.errors import StateError
 from minirun.core.keeping import state
 from minirun.faces.show.template.values import Fields
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
 
 def network_mode(container: Container) -> str:
     """Return docker's NetworkMode: bridge, a network's name, host, none, container:ID."""
-    asked = container.record.network or {}
+    docker = docker_record.of(container.record)
+    asked = docker.network or {}
     path = container.config.namespaces.get("network")
     if path is None or asked.get("mode") == "host":
         return "host"
     if path:
-        other = container.record.joined.get("network")
+        other = docker.joined.get("network")
         return f"container:{other}" if other else path
     rows = asked.get("networks") or ()
     if asked.get("mode") == "networks" and rows:
@@ -32,7 +34,7 @@ def network_mode(container: Container) -> str:
 
 def names_of(container: Container) -> dict[str, Any]:
     """Return the fields of HostConfig that --dns and --add-host set."""
-    asked = container.record.network or {}
+    asked = docker_record.of(container.record).network or {}
     hosts = [f"{name}:{address}" for name, address in asked.get("hosts") or ()]
     return {
         "Dns": list(asked.get("dns") or ()), "DnsOptions": list(asked.get("dns_options") or ()),
@@ -43,7 +45,9 @@ def names_of(container: Container) -> dict[str, Any]:
 def bindings(container: Container) -> dict[str, list[Fields]]:
     """Return the ports that -p has asked for: (port, protocol, address, first, last) of each."""
     found: dict[str, list[Fields]] = {}
-    for port, protocol, address, first, last in (container.record.network or {}).get("ports") or ():
+    for port, protocol, address, first, last in (
+        docker_record.of(container.record).network or {}
+    ).get("ports") or ():
         number = "" if not first else str(first) if first == last else f"{first}-{last}"
         row = Fields(HostIp=address, HostPort=number)
         found.setdefault(f"{port}/{protocol}", []).append(row)
@@ -52,14 +56,19 @@ def bindings(container: Container) -> dict[str, list[Fields]]:
 
 def exposed(container: Container) -> list[str]:
     """Return the ports that the image or a flag names, as 80/tcp."""
-    declared = [str(port) for port in (container.record.declared or {}).get("ports") or ()]
+    declared = [
+        str(port) for port in (docker_record.of(container.record).declared or {}).get("ports") or ()
+    ]
     whole = [port if "/" in port else f"{port}/tcp" for port in declared]
     return sorted({*whole, *bindings(container)})
 
 
 def network_rows(container: Container) -> list[str]:
     """Return the names of the networks that the container is to be on."""
-    return [str(row["network"]) for row in (container.record.network or {}).get("networks") or ()]
+    return [
+        str(row["network"])
+        for row in (docker_record.of(container.record).network or {}).get("networks") or ()
+    ]
 
 
 def leases_of(container: Container, name: str) -> list[Lease]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from minirun.cli import words
+from minirun.common import docker_record
 from minirun.common.ports import exposed
 from minirun.core.errors import ImageError, StateError, UsageError
 from minirun.core.keeping import state
@@ -138,15 +139,17 @@ class ContainerFilter:
         return any(own & ports("publish", value) for value in values)
 
     def _expose(self, one: Candidate, values: list[str]) -> bool:
-        rows = [str(port) for port in (one.record.declared or {}).get("ports") or ()]
+        docker = docker_record.of(one.record)
+        rows = [str(port) for port in (docker.declared or {}).get("ports") or ()]
         own = {port if "/" in port else f"{port}/tcp" for port in rows}
-        own |= {f"{row[0]}/{row[1]}" for row in (one.record.network or {}).get("ports") or ()}
+        own |= {f"{row[0]}/{row[1]}" for row in (docker.network or {}).get("ports") or ()}
         return any(own & ports("expose", value) for value in values)
 
     def _ancestor(self, one: Candidate, values: list[str]) -> bool:
         """Return True for the image, and for one that begins with its layers."""
-        own = list((one.record.choices or {}).get("layers") or ())
-        names = {one.record.image, (one.record.image or "").removesuffix(":latest")}
+        own = list(one.record.choices.layers)
+        docker = docker_record.of(one.record)
+        names = {docker.image, (docker.image or "").removesuffix(":latest")}
         below = any(layers and own[: len(layers)] == layers for layers in self.ancestors)
         return below or bool(names & {*values})
 

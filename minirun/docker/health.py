@@ -20,7 +20,7 @@ import os
 import select
 import time
 
-from minirun.common import called
+from minirun.common import called, docker_record
 from minirun.common.waiting import readable
 from minirun.core import events
 from minirun.core.container import Container
@@ -56,7 +56,7 @@ _PATIENCE = 5.0
 
 def is_asked(record: ContainerRecord) -> bool:
     """Return True if the container is to be checked: the image's word may be none, or nonsense."""
-    test: list[str] = (record.health or {}).get("Test") or []
+    test: list[str] = (docker_record.of(record).health or {}).get("Test") or []
     return len(test) > 1 and test[0] in ("CMD", "CMD-SHELL")
 
 
@@ -121,7 +121,9 @@ class Checks:
 
     def __init__(self, container: Container, pidfd: int) -> None:
         self.container = container
-        self.asked = DEFAULTS | {k: v for k, v in (container.record.health or {}).items() if v}
+        self.asked = DEFAULTS | {
+            k: v for k, v in (docker_record.of(container.record).health or {}).items() if v
+        }
         self.poll = select.poll()
         self.poll.register(pidfd, select.POLLIN)
         self.found: dict[str, Any] = {"Status": "starting", "FailingStreak": 0, "Log": []}

@@ -7,7 +7,7 @@ import json
 
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
-from minirun.common import screen, table
+from minirun.common import docker_record, screen, table
 from minirun.common.ports import port
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, UsageError
@@ -106,7 +106,8 @@ def _running(settings: Settings, name: str) -> Container:
     container = lookup.load(*roots.locate(settings, name))
     if container.record.status not in (state.RUNNING, state.CREATED, state.PAUSED):
         raise StateError("container not running")
-    if not container.record.network or container.record.network["mode"] != "networks":
+    docker = docker_record.of(container.record)
+    if not docker.network or docker.network["mode"] != "networks":
         text = f"container {container.id} has no networks of minirun's: it was started with none"
         raise UsageError(f"{text}, host or another's", "run it with --network NAME")
     return container

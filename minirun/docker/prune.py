@@ -12,6 +12,7 @@ from minirun.cli import words
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.cli.runc.control import delete
+from minirun.common import docker_record
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
@@ -161,7 +162,7 @@ def _containers(settings: Settings, wanted: dict[str, list[str]]) -> tuple[int, 
 
 def _has_ended(record: ContainerRecord) -> bool:
     """Return True for a container of `run IMAGE` that has ended, and is not to start again."""
-    whole = record.managed and record.complete and not record.origin
+    whole = docker_record.of(record).managed and record.complete and not record.origin
     return whole and record.status == state.STOPPED and not state.is_alive(record.supervisor)
 
 

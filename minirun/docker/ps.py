@@ -10,7 +10,7 @@ import time
 
 from minirun.cli.output import show, write
 from minirun.cli.runc.ps import Ps
-from minirun.common import table
+from minirun.common import docker_record, table
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.numbers import LARGEST, whole
@@ -96,11 +96,11 @@ def _candidate(
 
 def labels(record: ContainerRecord) -> dict[str, str]:
     """Return a container's labels, in order."""
-    return dict(sorted(record.labels.items()))
+    return dict(sorted(docker_record.of(record).labels.items()))
 
 
 def _networks(record: ContainerRecord) -> tuple[str, ...]:
-    asked = record.network or {}
+    asked = docker_record.of(record).network or {}
     names = tuple(str(row["network"]) for row in asked.get("networks") or ())
     return names or (str(asked.get("program") or asked.get("mode") or "none"),)
 
@@ -134,10 +134,11 @@ def _table(shown: list[ContainerRecord], settings: Settings, flags: Ps) -> list[
 
 def _row(record: ContainerRecord, store: str, whole: bool) -> tuple[str, ...]:
     asked = record.origin or {}
+    docker = docker_record.of(record)
     return (
         record.id if whole else roots.short(record.id),
-        clean(record.image or asked.get("image") or "-"), _command(record, whole) or "-",
-        f"{age(record.created)} ago", status(record), clean(record.gpus or "-"),
+        clean(docker.image or asked.get("image") or "-"), _command(record, whole) or "-",
+        f"{age(record.created)} ago", status(record), clean(docker.gpus or "-"),
         _ports(record, store) or "-",
     )  # fmt: skip
 
@@ -151,7 +152,7 @@ def _command(record: ContainerRecord, whole: bool) -> str:
 
 def _ports(record: ContainerRecord, store: str) -> str:
     """Return the published ports, as docker has them."""
-    if not record.network or record.status == state.STOPPED:
+    if not docker_record.of(record).network or record.status == state.STOPPED:
         return ""
     return ", ".join(ports.shown(leases.published(store, record)))
 
@@ -165,7 +166,7 @@ def status(record: ContainerRecord) -> str:
     if record.status == state.PAUSED:
         return f"Up {_up(record)} (Paused)"
     if record.status == state.STOPPED and record.exit_status is not None and record.finished:
-        if record.restart and state.is_alive(record.supervisor):
+        if docker_record.of(record).restart and state.is_alive(record.supervisor):
             return f"Restarting ({record.exit_status}) {age(record.finished)} ago"
         return f"Exited ({record.exit_status}) {age(record.finished)} ago"
     return record.status.capitalize()
@@ -192,11 +193,12 @@ def _fields(record: ContainerRecord, settings: Settings, flags: Ps) -> Fields:
     whole, asked, own = flags.no_trunc, record.origin or {}, labels(record)
     mounts = _mounts(record, settings)
     names = [row["Name"] or row["Source"] for row in mounts if row["Type"] != "tmpfs"]
+    docker = docker_record.of(record)
     return values.Fields(
         Command=_command(record, whole), CreatedAt=moments.shown(record.created),
-        Engine=asked.get("engine", ""), GPUs=record.gpus or "",
+        Engine=asked.get("engine", ""), GPUs=docker.gpus or "",
         ID=record.id if whole else roots.short(record.id),
-        Image=record.image or asked.get("image") or "",
+        Image=docker.image or asked.get("image") or "",
         Labels=",".join(f"{key}={value}" for key, value in sorted(own.items())),
         LocalVolumes=str(sum(row["Type"] == "volume" for row in mounts)),
         Mounts=",".join(names), Names=renamed.name_of(record.directory),

@@ -26,6 +26,7 @@ import os
 import stat
 import time
 
+from minirun.common import docker_record
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, UsageError
@@ -95,10 +96,10 @@ def prepare(container: Container, restarts: int) -> Container:
     record = container.record._replace(
         status=state.CREATING, pid=0, init=None, supervisor=state.identity(os.getpid()),
         cgroup=None, root_mount=None, exit_status=None, finished=None, poststop_done=False,
-        restarts=restarts,
     )  # fmt: skip
+    docker = docker_record.of(record)._replace(restarts=restarts)
+    record = docker_record.put(record, docker)
     again = Container(container.settings, _config(container), record)
-    again.keeps_files = True
     again.save(record)
     return again
 
@@ -134,9 +135,9 @@ def started_by_hand(container: Container) -> Container:
 
 
 def _wants(container: Container, status: int) -> bool:
-    record = container.record
-    policy = parse(record.restart or "no")
-    return policy.wants(status, record.restarts) and not ends.is_halted(container)
+    docker = docker_record.of(container.record)
+    policy = parse(docker.restart or "no")
+    return policy.wants(status, docker.restarts) and not ends.is_halted(container)
 
 
 def go_on(container: Container, status: int, run: Callable[[Container], int]) -> int:
@@ -153,7 +154,7 @@ def go_on(container: Container, status: int, run: Callable[[Container], int]) ->
             time.sleep(before)
             if ends.is_halted(container):
                 break
-            container = prepare(container, container.record.restarts + 1)
+            container = prepare(container, docker_record.of(container.record).restarts + 1)
             began = time.monotonic()
             status = run(container)
         except signals.Interrupted:

@@ -11,6 +11,7 @@ import os
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show
 from minirun.cli.several import each
+from minirun.common import docker_record
 from minirun.core.container import Container
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping import state
@@ -99,7 +100,7 @@ def main_restart(args: list[str], settings: Settings) -> int:
 
     def restart_one(name: str) -> None:
         container = _find(name, settings)
-        if not container.record.managed:
+        if not docker_record.of(container.record).managed:
             text = f"{name} was made from a bundle: its command runs once"
             raise StateError(text, "minirun run --bundle DIR ID")
         stop(container, flags.signal, seconds)
@@ -114,7 +115,7 @@ def start(container: Container) -> None:
     if record.status == state.CREATED:
         control.start(container)
     elif record.status == state.STOPPED:
-        if not record.managed:
+        if not docker_record.of(record).managed:
             raise StateError("cannot start a container that has stopped")
         options = _supervision(container, detach=True)
         background.start(lambda: restarts.started_by_hand(container), options)
@@ -126,10 +127,11 @@ def start(container: Container) -> None:
 def _supervision(container: Container, *, detach: bool) -> SupervisorOptions:
     """Return how the container is looked after: as its record says."""
     record = container.record
-    limits = OutputLimits(**record.output) if record.output else None
+    docker = docker_record.of(record)
+    limits = OutputLimits(**docker.output) if docker.output else None
     return SupervisorOptions(
-        detach=detach, interactive=record.interactive, auto_remove=record.auto_remove,
-        log=limits, begin=_claim_gpus,
+        detach=detach, interactive=docker.interactive, auto_remove=docker.auto_remove,
+        log=limits, begin=_claim_gpus, again=True,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from minirun.cgroups import cgroup_of
 from minirun.cli.flags import Flags, flag
 from minirun.cli.runc.control import delete, signal_number
 from minirun.cli.several import each
+from minirun.common import docker_record
 from minirun.common.quantities import decimal
 from minirun.core import endings
 from minirun.core.container import Container
@@ -63,7 +64,9 @@ def main_rm(args: list[str], settings: Settings) -> int:
     def delete_one(name: str) -> None:
         place, container_id = roots.locate(settings, name, only_made_up=True)
         is_there = os.path.lexists(f"{place.root}/{container_id}")
-        mounts = state.load(place.root, container_id).mounts if flags.volumes and is_there else None
+        mounts = None
+        if flags.volumes and is_there:
+            mounts = docker_record.of(state.load(place.root, container_id)).mounts
         delete(place, container_id, force=flags.force)
         if not is_there:  # with --force, which docker says so, and with status 0
             error = state.no_such_container(name)
@@ -100,12 +103,13 @@ def stop(container: Container, signal: str, seconds: float | None) -> None:
     It is not started again by its supervisor. `seconds`: None for what --stop-timeout of `run`
     said. Raises MinirunError, OSError.
     """
-    if container.record.restart:
+    if docker_record.of(container.record).restart:
         ends.halt(container)
     record = container.record
-    seconds = record.stop_timeout if seconds is None else seconds
+    docker = docker_record.of(record)
+    seconds = docker.stop_timeout if seconds is None else seconds
     seconds = min(seconds, _LONGEST) if seconds >= 0 else _LONGEST
-    signal = signal or (record.declared or {}).get("stop_signal") or "TERM"
+    signal = signal or (docker.declared or {}).get("stop_signal") or "TERM"
     if record.pid and not _ends(container, signal_number(signal), seconds):
         _ends(container, signals.SIGKILL, endings.PATIENCE)
     state.has_ended(record.supervisor, endings.PATIENCE)

@@ -29,6 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypedDict
 
+    from minirun.common.docker_record import Declared
+
     class ImageDetails(TypedDict, total=False):
         """image.json; `size` and what follows are not read by `run`."""
 
@@ -78,7 +80,7 @@ class Image(Record):
     origin: str
     """What it truly is, in words."""
     digest: str
-    declared: dict[str, Any] = {}
+    declared: Declared = {}
     """What it declares beside that, by the names in DECLARED; only what it has."""
 
 
@@ -209,11 +211,12 @@ def _candidates(store: str, wanted: Reference) -> list[str]:
 def _image(path: str, details: ImageDetails) -> Image:
     """Return the record of an image from its image.json."""
     layers = tuple(_layer(path, number, name) for number, name in enumerate(details["layers"]))
+    declared: Any = {key: value for key in DECLARED if (value := details.get(key))}
     return Image(
         f"{details['name']}:{details['tag']}", layers, tuple(details["env"]),
         tuple(details["entrypoint"]), tuple(details["cmd"]), details["workdir"], details["user"],
         details["origin"], details["digest"],
-        {key: value for key in DECLARED if (value := details.get(key))},
+        declared,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from minirun.common import docker_record
 from minirun.core import events
 from minirun.core.container import Container, Extra
 from minirun.core.errors import MinirunError, from_os
@@ -60,13 +61,13 @@ class Networks(Extra):
 
     def from_outside(self, init: Init) -> None:
         """Put init's network namespace on its networks. Raises MinirunError, OSError."""
-        asked = request.from_json(self.container.record.network or {})
+        asked = request.from_json(docker_record.of(self.container.record).network or {})
         if asked.mode not in ("networks", "userspace"):
             return
         try:
             if asked.mode == "userspace":
                 asked = userspace.attach(self.container, asked, init.pid)
-                self.container.save(self.container.record._replace(network=asked.as_json()))
+                _note(self.container, asked)
                 return
             store = self.container.settings.store
             lazy.load("minirun.net.rtnetlink")  # the slow part, before the lock is held
@@ -78,7 +79,7 @@ class Networks(Extra):
             if not asked.default:
                 raise
             leave(self.container)
-            self.container.save(self.container.record._replace(network=None))
+            _note(self.container, None)
             text = fall_back(error)
             warn(text)
             why = "the default network cannot be made here"
@@ -272,12 +273,18 @@ def _log_summary(net: Network, lease: Lease) -> None:
     events.emit("note", "network", shown, why=f"{text}; {published}" if published else text)
 
 
+def _note(container: Container, asked: NetworkRequest | None) -> None:
+    """Write to the container's record what it has of networks now. Raises OSError."""
+    docker = docker_record.of(container.record)._replace(network=asked and asked.as_json())
+    container.save(docker_record.put(container.record, docker))
+
+
 def leave(container: Container) -> None:
     """Give back all that a container has of networks, whatever there is of it. Idempotent.
 
     What cannot be removed is warned of, and stays for `gc`. Raises OSError.
     """
-    row = container.record.network
+    row = docker_record.of(container.record).network
     if not row:
         return
     ports.release(row.get("helper"))
@@ -294,7 +301,7 @@ def leave(container: Container) -> None:
 
 def connect(container: Container, attachment: Attachment) -> None:
     """Put a running container on one more network. Raises MinirunError, OSError."""
-    asked = request.from_json(container.record.network or {})
+    asked = request.from_json(docker_record.of(container.record).network or {})
     if any(each.network == attachment.network for each in asked.networks):
         text = f"container {container.id} is on network {attachment.network} already"
         raise network.NetworkError(text)
@@ -316,7 +323,7 @@ def connect(container: Container, attachment: Attachment) -> None:
             upkeep.take_back(store, net, lease)
             raise
         asked = more._replace(ports=asked.ports)
-        container.save(container.record._replace(network=asked.as_json()))
+        _note(container, asked)
         for each in asked.networks:
             neighbours.update(store, network.load(store, each.network))
         neighbours.write(store, lease)
@@ -324,7 +331,7 @@ def connect(container: Container, attachment: Attachment) -> None:
 
 def disconnect(container: Container, name: str) -> None:
     """Take a running container off a network. Raises MinirunError, OSError."""
-    asked = request.from_json(container.record.network or {})
+    asked = request.from_json(docker_record.of(container.record).network or {})
     store = container.settings.store
     with network.locked(store), rtnetlink.Route() as route:
         own = [each for each in _own(store, container, asked) if each.network == name]
@@ -336,7 +343,7 @@ def disconnect(container: Container, name: str) -> None:
         asked = asked._replace(networks=left)
         others = [network.load(store, each.network) for each in left]
         links.carry_out_inside([], others, container.record.pid)
-        container.save(container.record._replace(network=asked.as_json()))
+        _note(container, asked)
         neighbours.write(store, own[0])
         on = {each.network: each for each in _own(store, container, asked)}
         _publish_missing(route, container, asked, [(net, on[net.name]) for net in others])

@@ -17,6 +17,7 @@ import ipaddress
 import os
 from binascii import crc32
 
+from minirun.common import docker_record
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping import jsonlite, places, state, state_file
 from minirun.core.keeping.record import Record
@@ -100,7 +101,7 @@ def _read(fd: int) -> Iterator[Lease]:
 
 def published(store: str, record: ContainerRecord) -> list[dict[str, Any]]:
     """Return the ports of a container, by its leases, or by the program of a user without root."""
-    asked = record.network or {}
+    asked = docker_record.of(record).network or {}
     if asked.get("mode") == "userspace":
         return list(asked["published"])
     rows = asked.get("networks", ())

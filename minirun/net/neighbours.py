@@ -5,6 +5,7 @@ They are rewritten in place (minirun.net.names). The caller holds the networks' 
 
 from __future__ import annotations
 
+from minirun.common import docker_record
 from minirun.core import events
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
@@ -60,7 +61,7 @@ def write(store: str, lease: Lease) -> None:
     root, _, container_id = lease.container.rpartition("/")
     try:
         record = state.load(root, container_id)
-        asked = request.from_json(record.network or {})
+        asked = request.from_json(docker_record.of(record).network or {})
         hostname = lease.names[0] if lease.names else container_id
         mine, others, gateway = [], [], ""
         for attachment in asked.networks:

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from minirun.core.keeping.container_record import MountRecord
+    from minirun.common.docker_record import Declared, MountRecord
     from minirun.gpu.asked.ways.records import CdiEdits
     from minirun.net.request import NetworkRequest
     from minirun.running.volumes import Volume
@@ -108,7 +108,7 @@ class RunOptions(Record):
     annotations: tuple[tuple[str, str], ...] = ()
     labels: dict[str, str] = {}
     """Of the container's record; the image's are among them."""
-    declared: dict[str, Any] = {}
+    declared: Declared = {}
     """What the image declares that no stage needs: minirun.image.store.DECLARED."""
     warnings: tuple[str, ...] = ()
     """What the user was told before there was a container, and a log."""

@@ -15,7 +15,7 @@ class Restarted(Extra):
 
     def ending(self) -> None:
         """Have it start the container no more, unless it is this process that does."""
-        if self.container.keeps_files:
+        if self.container.record.supervisor["pid"] == os.getpid():
             return
         try:
             halt(self.container)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 
-from minirun.core import endings
+from minirun.common import docker_record
+from minirun.core import endings, events
 from minirun.core.errors import StateError
 from minirun.core.keeping import places, state
 from minirun.core.keeping import state_file as records
@@ -45,13 +46,15 @@ def collect(settings: Settings, container_id: str, *, dry: bool) -> tuple[str, s
     try:
         record = state.load(settings.root, container_id)
         reason = why_orphan(record)
-        keeps_files = record.complete and not record.auto_remove
+        keeps_files = record.complete and not docker_record.of(record).auto_remove
         if reason and not dry:
             container = lookup.load(settings, container_id)
-            container.keeps_files = keeps_files
-            endings.destroy(container)
             if keeps_files:
+                endings.end(container)
+                events.close_log()
                 ends.save_end(container, _KILLED)
+            else:
+                endings.destroy(container)
     except StateError:
         if os.path.lexists(directory):
             raise
@@ -65,11 +68,12 @@ def why_orphan(record: ContainerRecord) -> str:
         return ""
     if not record.complete:
         return "its creation was cut off"
-    if not record.managed:
+    docker = docker_record.of(record)
+    if not docker.managed:
         return ""
     if record.exit_status is None:
         return "its supervisor died"
-    return "it was to be removed at its end" if record.auto_remove else ""
+    return "it was to be removed at its end" if docker.auto_remove else ""
 
 
 def abandoned(root: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ anew of it.
 
 from __future__ import annotations
 
+from minirun.common import docker_record
 from minirun.core.config import Config
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, UsageError
@@ -45,7 +46,7 @@ def again(container: Container, config: Config) -> Config:
 
     Raises MinirunError if a container whose namespace it joins does not run, OSError.
     """
-    names = container.record.joined
+    names = docker_record.of(container.record).joined
     if not names:
         return config
     rows = []

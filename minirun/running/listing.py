@@ -43,8 +43,8 @@ def _damaged(directory: str) -> ContainerRecord:
         ociVersion=state.OCI_VERSION, id=os.path.basename(directory), status="damaged",
         pid=0, bundle="", rootfs="", annotations={},
         created=state.timestamp(changed), directory=directory,
-        init=None, supervisor={"pid": 0, "start": 0, "boot": ""}, complete=False, managed=False,
-        auto_remove=False, cgroup_path="", systemd_cgroup=False, cgroup_version="auto",
+        init=None, supervisor={"pid": 0, "start": 0, "boot": ""}, complete=False,
+        cgroup_path="", systemd_cgroup=False, cgroup_version="auto",
     )  # fmt: skip
 
 

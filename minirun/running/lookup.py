@@ -10,7 +10,6 @@ from minirun.core.container import Container
 from minirun.core.errors import ConfigError, reason
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping import state_file as records
-from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
@@ -47,7 +46,7 @@ def load(settings: Settings, container_id: str, *, whole: bool = False) -> Conta
             raise
         warn(str(error))
     raw = saved or {"ociVersion": state.OCI_VERSION, "root": {"path": record.rootfs}}
-    config = oci_config.Config(raw, record.bundle, choices_of(record))
+    config = oci_config.Config(raw, record.bundle, record.choices)
     if reason := _wrong_cgroup(record, config if saved else None):
         raise records.DamagedRecord(record.directory, reason, ours=True)
     return Container(settings._replace(cgroup_version=record.cgroup_version), config, record)
@@ -83,7 +82,7 @@ def _wrong_cgroup(record: ContainerRecord, config: oci_config.Config | None) -> 
     """Return why the record's cgroup may not be this container's; empty if it is.
 
     It is killed and removed with the container. What the record says of it has to be what
-    config.json says, or minirun's own name for it.
+    config.json says, or minirun's own name for it; and it has to lie where cgroups are mounted.
     """
     named = record.cgroup_path
     if config:
@@ -91,18 +90,9 @@ def _wrong_cgroup(record: ContainerRecord, config: oci_config.Config | None) -> 
         own = own_cgroup(root, container_id, systemd=record.systemd_cgroup)
         if named != (config.cgroups_path or own):
             return f"cgroup_path is {named!r}, and not {config.cgroups_path or own!r}"
-    saved = record.cgroup
-    if not saved:
-        return ""
-    path = saved["path"]
-    if record.systemd_cgroup:
-        right = path.endswith(f"{named.rpartition(':')[2]}.scope") and "scope" in saved
-    else:
-        right = [part for part in named.split("/") if part not in ("", ".")] == path[1:].split("/")
-    strange = [place for place in saved["dirs"].values() if not _is_cgroup(place)]
-    if not right or strange:
-        return f"cgroup {strange[0] if strange else path!r} is not the container's"
-    return ""
+    dirs = record.cgroup["dirs"] if record.cgroup else {}
+    strange = [place for place in dirs.values() if not _is_cgroup(place)]
+    return f"cgroup {strange[0]!r} is not the container's" if strange else ""
 
 
 def _is_cgroup(place: str) -> bool:
@@ -110,28 +100,3 @@ def _is_cgroup(place: str) -> bool:
     if place.startswith(_CGROUPS):
         return True
     return any(place.startswith(f"{each.path}/") for each in hierarchies.mounted())
-
-
-def choices_of(record: ContainerRecord) -> Choices:
-    """Return the choices in a container's record; none in one that an older minirun wrote.
-
-    Raises DamagedRecord.
-    """
-    try:
-        found = Choices(**record.choices)
-        found = found._replace(layers=tuple(found.layers))
-        fit = all(isinstance(value, _TYPES[name]) for name, value in found._asdict().items())
-    except TypeError:
-        fit = False
-    texts = (*found.layers, *found.subpaths, *found.subpaths.values()) if fit else ()
-    if not fit or not all(isinstance(text, str) for text in texts):
-        raise records.DamagedRecord(record.directory, "choices", ours=True)
-    return found
-
-
-_TYPES: dict[str, Any] = {
-    "gpu_driver": str, "gpus": (str, type(None)), "driver_root": str, "dev_root": str,
-    "load_kmods": bool,
-    "gpu_hook": bool, "exclusive": bool, "layers": tuple, "volatile": bool,
-    "bound": bool, "subpaths": dict,
-}  # fmt: skip

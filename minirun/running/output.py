@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from minirun.common.docker_record import OutputRecord
     from minirun.running.output_files import OutputLog
     from minirun.running.pipes import Audience
 
@@ -32,6 +33,10 @@ class OutputLimits(Record):
     max_size: int = 20 << 20
     """Bytes of one file; -1: no limit."""
     max_file: int = 5
+
+    def as_json(self) -> OutputRecord:
+        """Return what the record keeps."""
+        return {"max_size": self.max_size, "max_file": self.max_file}
 
 
 class Leaving(Record):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from minirun import cgroups
-from minirun.common import descriptors
+from minirun.common import descriptors, docker_record
 from minirun.core.config import Config
 from minirun.core.container import Container, log_detail
 from minirun.core.errors import ConfigError, MinirunError, StateError
@@ -13,7 +13,6 @@ from minirun.core.keeping import directories, jsonlite, places, state
 from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.lazy import lazy
-from minirun.core.rootfs import mount_entry
 from minirun.core.rootfs.tree import remove_tree
 from minirun.running import own_cgroup
 
@@ -21,6 +20,7 @@ with lazy:
     from minirun.engines import rootless_config as without_root
     from minirun.engines import roots  # an engine has a root of its own
     from minirun.net import names, request
+    from minirun.oci.mounts import copyup  # with an image
     from minirun.running import renamed  # a name that a user has chosen may be another's
 
 TYPE_CHECKING = False
@@ -82,18 +82,18 @@ def first_record(settings: Settings, container_id: str, config: Config) -> Conta
         annotations=config.annotations, created=state.timestamp(),
         directory=f"{settings.root}/{container_id}", init=None,
         supervisor=state.identity(os.getpid()), complete=False,
-        managed=False, auto_remove=False,
         cgroup_path=config.cgroups_path
         or own_cgroup(settings.root, container_id, systemd=by_systemd),
         systemd_cgroup=by_systemd,
         cgroup_version=settings.cgroup_version, unprivileged=unprivileged(),
-        choices=config.choices.as_json(), groups_denied=groups_denied,
+        choices=config.choices, groups_denied=groups_denied,
     )  # fmt: skip
 
 
 def _fill(path: str, container: Container) -> None:
     """Write a new container's files, the record first. Raises ConfigError, OSError."""
     config = container.config
+    network = docker_record.of(container.record).network
     try:
         state.save(path, container.record)
         for name in (places.ROOTFS, places.UPPER, places.WORK) if config.layers else ():
@@ -102,11 +102,11 @@ def _fill(path: str, container: Container) -> None:
             top = os.stat(config.layers[-1])
             os.chown(f"{path}/{places.UPPER}", top.st_uid, top.st_gid)
             os.chmod(f"{path}/{places.UPPER}", top.st_mode & 0o7777)
-            for name in mount_entry.volumes(config):
+            for name in copyup.volumes(config):
                 os.makedirs(f"{path}/{name}", 0o700)
-        if container.record.network:
+        if network:
             hostname = config.raw.get("hostname") or container.id
-            names.make(path, request.from_json(container.record.network), hostname)
+            names.make(path, request.from_json(network), hostname)
         if container.layer_paths() != config.layers:
             for number in range(len(config.layers)):
                 os.makedirs(f"{path}/{places.LOWER}/{number}")
@@ -119,7 +119,7 @@ def _fill(path: str, container: Container) -> None:
 def _name_in_use(container: Container) -> StateError:
     """Return docker's error for `run IMAGE`, and runc's for a bundle."""
     name = container.id
-    if container.record.image is not None:
+    if docker_record.of(container.record).image is not None:
         text = f'Conflict. The container name "/{name}" is already in use'
         return StateError(text, f"minirun delete {name}, or another --name", status=125)
     hint = f"minirun delete {name}, or another id"

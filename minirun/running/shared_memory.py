@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 
+from minirun.common import docker_record
 from minirun.core.container import Container, Extra
 from minirun.core.errors import MinirunError
 from minirun.core.keeping import places
@@ -54,9 +55,10 @@ def source(other: Container) -> str:
 
     Raises MinirunError, in docker's words, if the other's is private.
     """
-    if other.record.shared_memory:
+    docker = docker_record.of(other.record)
+    if docker.shared_memory:
         return f"{other.directory}/{places.SHM}"
-    if "ipc" in other.record.joined:
+    if "ipc" in docker.joined:
         return str(_row(other)["source"])
     text = f"can't join IPC of container {other.id}: non-shareable IPC"
     raise MinirunError(text, "run that one with --ipc shareable")

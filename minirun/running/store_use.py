@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from minirun.common import docker_record
 from minirun.core.errors import ImageError, StateError
 from minirun.core.keeping import container_record, jsonlite, places, state
 from minirun.core.keeping import state_file as records
@@ -18,7 +19,6 @@ from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.directories import listed
 from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
-from minirun.running import lookup
 
 
 class InUse(NamedTuple):
@@ -87,7 +87,8 @@ def _without_a_name(directory: str) -> ContainerRecord | None:
 
 
 def _add(found: InUse, record: ContainerRecord) -> None:
-    found.layers.update(lookup.choices_of(record).layers)
-    found.volumes[record.directory] = {row["name"] for row in record.mounts or () if row["name"]}
-    found.images.update(filter(None, [record.image]))
+    found.layers.update(record.choices.layers)
+    docker = docker_record.of(record)
+    found.volumes[record.directory] = {row["name"] for row in docker.mounts or () if row["name"]}
+    found.images.update(filter(None, [docker.image]))
     found.directories[record.directory] = state.is_alive(record.init)

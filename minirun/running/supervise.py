@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from minirun.common import docker_record
 from minirun.core import endings, events, lifecycle
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, from_os
@@ -45,6 +46,8 @@ class SupervisorOptions(Record):
     """How the user leaves a terminal in front; None: there is no way."""
     held: bool = False
     """The command waits for `start`, as with docker's create."""
+    again: bool = False
+    """It has run before: its files stay, also if this start fails."""
     earlier: bytes = b""
     """Log lines written before the container existed: those of a pull."""
 
@@ -62,9 +65,11 @@ def run(
     container = reserve()
     try:
         status = _run(container, options, started)
-        if not container.record.restart or options.auto_remove:
+        if not docker_record.of(container.record).restart or options.auto_remove:
             return status
-        return shelves.go_on(container, status, lambda again: _run(again, options, None))
+        return shelves.go_on(
+            container, status, lambda again: _run(again, options._replace(again=True), None)
+        )
     finally:
         options.viewers.ended()
 
@@ -81,7 +86,7 @@ def _run(
         _open_log(container, viewers, options.earlier)
         if options.begin:
             options.begin(container)
-        if container.record.shared_memory:
+        if docker_record.of(container.record).shared_memory:
             shared_memory.mount(container)
         detach, auto_remove = options.detach, options.auto_remove
         log = options.log if detach or not auto_remove else None
@@ -94,7 +99,7 @@ def _run(
         if options.pid_file:
             handover.write_pid(options.pid_file, init.pid)
         signals.forward_once_running(init.channel, init.pidfd)
-        if container.keeps_files and ends.is_halted(container):
+        if options.again and ends.is_halted(container):
             raise signals.Interrupted("it was stopped while it was to start again")
         if options.held:
             _hold(container, init)
@@ -102,15 +107,16 @@ def _run(
             endings.start(container, init.channel, lambda: signals.forward(init.pidfd))
         events.observer = None  # no gate is held after the start
         viewers.finish()
-        if container.record.health:
+        if docker_record.of(container.record).health:
             shelves.watch_health(container)
         if started:
             started(container)
     except BaseException as error:
         if streams:
             streams.close()
-        endings.abandon(container)
-        if container.keeps_files:
+        endings.abandon(container, is_new=not options.again)
+        if options.again:
+            events.close_log()
             _save_end(container, error.status if isinstance(error, MinirunError) else 128)
         raise
     finally:
@@ -118,7 +124,7 @@ def _run(
     status = streams.relay(init.pid, init.pidfd)
     _end(container, status, options.auto_remove)
     streams.dismiss(status)
-    if container.record.restart:
+    if docker_record.of(container.record).restart:
         signals.drop()
         for fd in (init.pidfd, init.channel.read_fd, init.channel.write_fd):
             os.close(fd)
@@ -134,9 +140,9 @@ def _open_log(container: Container, viewers: output.Viewers, earlier: bytes) -> 
         events.open_log(settings.log, container.id, 0o644)
     for fd in events.log_fds() if earlier else ():
         os.write(fd, earlier)
-    if image := container.record.image:
+    if image := docker_record.of(container.record).image:
         events.emit("note", "origin", {"image": image}, why="its name when the container was made")
-    for text in container.record.warnings or ():
+    for text in docker_record.of(container.record).warnings or ():
         events.emit("note", "warning", {"text": text}, why="said before there was a container")
     viewers.hold(container)
 

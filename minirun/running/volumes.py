@@ -18,6 +18,7 @@ from __future__ import annotations
 import fcntl
 import os
 
+from minirun.common import docker_record
 from minirun.core.container import Extra
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.keeping import jsonlite, places, state
@@ -281,8 +282,9 @@ class AnonymousVolumes(Extra):
     def removed(self) -> None:
         """Remove them, unless another container has them. Raises OSError."""
         record = self.container.record
-        if record.auto_remove or not record.complete:
-            drop_unused(self.container.settings, anonymous(record.mounts), record.directory)
+        docker = docker_record.of(record)
+        if docker.auto_remove or not record.complete:
+            drop_unused(self.container.settings, anonymous(docker.mounts), record.directory)
 
 
 def anonymous(mounts: Any) -> list[str]:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from minirun.cgroups import cgroup_of, stopping
+from minirun.common import docker_record
 from minirun.core.container import Container
 from minirun.core.errors import ImageError, MinirunError, StateError
 from minirun.core.keeping import state
@@ -76,7 +77,7 @@ def commit(container: Container, options: CommitOptions) -> shelf.Image:
     settings, record = container.settings, container.record
     if record.status == state.CREATING:
         raise StateError(f"container {container.id} is not complete: it has no files yet")
-    if not container.config.layers or not record.image:
+    if not container.config.layers or not docker_record.of(record).image:
         text = f"container {container.id} was made of a bundle, and has no image to be one more of"
         raise StateError(text, f"minirun export {container.id} | minirun import - NAME")
     now = made.epoch(time.time) * 10**9
@@ -108,14 +109,15 @@ def _image(container: Container) -> shelf.Image:
     """
     store, layers = container.settings.store, tuple(container.config.layers)
     names = [f"{row['name']}:{row['tag']}" for row in shelf.list_images(store)]
-    for name in (container.record.image or "", *names):
+    docker = docker_record.of(container.record)
+    for name in (docker.image or "", *names):
         try:
             found = catalogue.resolve(store, name)
         except ImageError:
             continue
         if found.layers == layers:
             return found
-    text = f"the image {container.record.image} of container {container.id} is gone, or another now"
+    text = f"the image {docker.image} of container {container.id} is gone, or another now"
     raise ImageError(text, f"minirun export {container.id} | minirun import - NAME")
 
 
@@ -137,7 +139,7 @@ def _configuration(container: Container, config: Mapping[str, Any]) -> dict[str,
         found["User"] = f"{ids[0]}:{ids[1]}"
     if process.get("cwd", "/") != (config.get("WorkingDir") or "/"):
         found["WorkingDir"] = process["cwd"]
-    if signal := (record.declared or {}).get("stop_signal"):
+    if signal := (docker_record.of(record).declared or {}).get("stop_signal"):
         found["StopSignal"] = signal
     return found
 

@@ -15,6 +15,7 @@ import pytest
 from conftest import Program, wait_until
 from core.lifecycle.leftovers import assert_nothing, cgroups
 from layers import layer_of
+from minirun.common.docker_record import DockerRecord
 from minirun.core.keeping import state
 from minirun.core.keeping.container_record import ContainerRecord
 from minirun.running import own_cgroup
@@ -95,7 +96,7 @@ def _huge(path: Path, row: dict[str, Any]) -> None:
 
 DEFAULTS = ContainerRecord._field_defaults
 REQUIRED = [name for name in ContainerRecord._fields if name not in DEFAULTS]
-OPTIONAL = [name for name in DEFAULTS if name not in ("choices", "unknown")]
+OPTIONAL = [*(name for name in DEFAULTS if name not in ("choices", "rest")), *DockerRecord._fields]
 PROCESS = {"pid": 1, "start": 1, "boot": "x"}
 CGROUP = {"version": 2, "path": "/minirun/broken", "dirs": {"": "/sys/fs/cgroup/minirun/broken"}}
 DAMAGES: dict[str, Damage] = {
@@ -136,7 +137,7 @@ DAMAGES: dict[str, Damage] = {
     "a directory": _directory, "a FIFO": _fifo, "a link": _link, "a dangling link": _dangling,
     "a node": _node, "another user's": _anothers, "open to all": _open_to_all, "huge": _huge,
 }  # fmt: skip
-ACTING_ONLY = ("a cgroup elsewhere", "another's cgroup", "choices")
+ACTING_ONLY = ("a cgroup elsewhere", "another's cgroup")
 """What only a command that acts on the container looks at: to a list it is like any other."""
 COMMANDS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("state", NAME), 1), (("start", NAME), 1), (("kill", NAME), 1), (("kill", "-a", NAME), 1),

@@ -13,8 +13,8 @@ from minirun import cli, docker, faces, toolkit
 from minirun.cli import help
 from minirun.cli.flags import Flags, HelpAsked, flag
 from minirun.cli.run.run_flags import RunFlags as Run_
+from minirun.common.docker_record import DockerRecord
 from minirun.core.errors import UsageError
-from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.places import ROOT, STORE
 from minirun.docker.stop import StopFlags
 from minirun.faces.commands import gpu
@@ -283,7 +283,7 @@ def test_no_text_speaks_of_what_is_not_there() -> None:
 
 def test_numbers_and_names_in_the_help_are_those_of_the_program() -> None:
     assert f"default: {PIDS_LIMIT})" in help.usage(Run_, Run_.command)
-    seconds = ContainerRecord._field_defaults["stop_timeout"]
+    seconds = DockerRecord._field_defaults["stop_timeout"]
     assert f"SIGKILL (default: {seconds})" in help.usage(StopFlags, StopFlags.command)
     assert f": {', '.join(recipe.names())}\n" in help.usage(Images, Images.command)
     assert f"[{'|'.join(timeslice.SLICES)}]" in help.usage(

@@ -12,6 +12,7 @@ import pytest
 
 from minirun.core.errors import StateError
 from minirun.core.keeping import directories, places, state
+from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.settings import Settings
 from minirun.running import store_use
@@ -28,7 +29,9 @@ def settings(tmp_path: Path) -> Settings:
 def record(settings: Settings, name: str) -> ContainerRecord:
     """Return a record of a container that has a layer."""
     layers = [f"{settings.store}/{LAYER}"]
-    return whole(f"{settings.root}/{name}", choices={"layers": layers}, image="app:latest")
+    return whole(
+        f"{settings.root}/{name}", choices=Choices(layers=tuple(layers)), image="app:latest"
+    )
 
 
 def test_a_container_without_its_name_yet_has_its_layers(settings: Settings) -> None:

@@ -25,7 +25,7 @@ with lazy:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.core.keeping.container_record import MountRecord
+    from minirun.common.docker_record import MountRecord
     from minirun.core.keeping.settings import Settings
     from minirun.running.volumes import Volume
 

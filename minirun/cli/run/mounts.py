@@ -17,6 +17,7 @@ from minirun.cli.run.mount_flags import (
     of_volume,
     of_volume_flag,
 )
+from minirun.common import docker_record
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping import places, state
 from minirun.core.lazy import lazy
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.cli.run.run_flags import ConfigFlags
-    from minirun.core.keeping.container_record import MountRecord
+    from minirun.common.docker_record import MountRecord
     from minirun.core.keeping.settings import Settings
     from minirun.oci.run_config import RunOptions
 
@@ -77,7 +78,7 @@ def add_declared(run: RunOptions) -> RunOptions:
 
     One becomes docker's anonymous volume: a directory of the container's own, kept apart from what
     the container writes elsewhere, and removed with it. In stage 1 it gets what the image has there
-    (minirun.core.rootfs.mount_entry). A flag's mount with the same destination takes its place.
+    (minirun.oci.mounts.copyup). A flag's mount with the same destination takes its place.
     """
     given = {absolute(path) for _, path, _ in run.mounts}
     declared = sorted({absolute(path) for path in run.declared["volumes"]} - given)
@@ -125,7 +126,7 @@ def _of_container(text: str, settings: Settings) -> list[MountArgument]:
         raise UsageError(f"--volumes-from {text}: {error}", error.hint) from None
     read_only = ("ro", "rro") if mode == "ro" else ()
     found = []
-    for row in record.mounts or ():
+    for row in docker_record.of(record).mounts or ():
         if row["type"] == "tmpfs" or not row["source"]:
             continue  # as with docker: a file system in memory is the container's own
         options = (*row["options"], *(word for word in read_only if word not in row["options"]))

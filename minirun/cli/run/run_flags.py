@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from minirun.cli.flags import Flag, Flags, flag, name_of
+from minirun.common.docker_record import STOP_TIMEOUT
 from minirun.core.keeping.choices import Choices
-from minirun.core.keeping.container_record import STOP_TIMEOUT
 
 LEFT_OUT = {
     "--link": "an old way: docker network create NET, and --network NET: names are known there",

@@ -13,6 +13,8 @@ from minirun.cli.run.run_flags import (
     CreateFlags,
     RunFlags,
 )
+from minirun.common import docker_record
+from minirun.common.docker_record import DockerRecord
 from minirun.core import endings
 from minirun.core.config import Config
 from minirun.core.container import Container
@@ -86,9 +88,10 @@ def _launch(
 
     def record() -> ContainerRecord:
         """Return the container's first record, of the process that calls: its supervisor."""
-        return first_record(settings, container_id, config)._replace(
-            managed=True, auto_remove=flags.rm, image=image, args=list(options.args),
-            gpus=flags.gpus, warnings=list(options.warnings), seccomp=options.seccomp,
+        record = first_record(settings, container_id, config)._replace(args=list(options.args))
+        docker = DockerRecord(
+            managed=True, auto_remove=flags.rm, image=image, gpus=flags.gpus,
+            warnings=list(options.warnings), seccomp=options.seccomp,
             network=options.network.as_json() if options.network else None,
             default_pids_limit="pids_limit" not in flags.given, declared=options.declared,
             mounts=list(options.mount_records) or None, joined=joined,
@@ -96,8 +99,9 @@ def _launch(
             shared_memory=options.shm == places.SHM,
             labels=options.labels, restart=restart, interactive=flags.interactive, health=health,
             stop_timeout=whole(flags.stop_timeout, -1) or 0,
-            output=limits._asdict() if limits else None,
+            output=limits.as_json() if limits else None,
         )  # fmt: skip
+        return docker_record.put(record, docker)
 
     def make() -> Container:
         """Make the container's directory, and write --cidfile."""

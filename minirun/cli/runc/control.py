@@ -12,9 +12,10 @@ import errno
 import os
 
 from minirun.cli.flags import Flags, flag
+from minirun.common import docker_record
 from minirun.core import endings
 from minirun.core.container import Container
-from minirun.core.errors import ConfigError, MinirunError, StateError, UsageError
+from minirun.core.errors import ConfigError, HookError, MinirunError, StateError, UsageError
 from minirun.core.handshake import Channel
 from minirun.core.keeping import state
 from minirun.core.keeping.numbers import whole
@@ -75,7 +76,11 @@ def start(container: Container) -> None:
     ready, pid = None, container.record.pid
     if notify.manager():
         ready, init = notify.listen(container.directory), os.pidfd_open(pid)
-    endings.start(container, Channel(report, -1, "init"))
+    try:
+        endings.start(container, Channel(report, -1, "init"))
+    except HookError:  # of poststart
+        endings.destroy(container)
+        raise
     if ready:
         notify.relay_or_warn(ready, init, pid)
 
@@ -102,7 +107,7 @@ def kill(container: Container, number: int, *, everyone: bool = False) -> None:
     if everyone or (shared and number == signals.SIGKILL):
         stopping.kill(cgroups.cgroup_of(container), number)
         return
-    if number == signals.SIGKILL and container.record.restart:
+    if number == signals.SIGKILL and docker_record.of(container.record).restart:
         ends.halt(container)  # as with docker
     endings.kill(container.record, number)
     paused = container.record.status == state.PAUSED

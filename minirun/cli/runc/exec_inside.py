@@ -12,6 +12,7 @@ import os
 from minirun.cgroups import below, cgroup_of
 from minirun.cli.runc.exec_flags import ExecFlags
 from minirun.cli.words import lines_of, variables
+from minirun.common import docker_record
 from minirun.core import endings, events, extras
 from minirun.core.config import Config
 from minirun.core.container import Console, Container
@@ -80,7 +81,7 @@ def _find(name: str, settings: Settings) -> tuple[Container, bool]:
     """Return the container, and whether `run IMAGE` has made it: then its id may be cut short."""
     place, container_id = roots.locate(settings, name, only_made_up=True)
     container = lookup.load(place, container_id, whole=True)
-    managed = container.record.managed
+    managed = docker_record.of(container.record).managed
     if container_id != name and not managed:
         raise state.no_such_container(name)
     return container, managed

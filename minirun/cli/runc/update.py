@@ -19,6 +19,7 @@ from minirun.cli.flags import Flags, flag, name_of
 from minirun.cli.output import show
 from minirun.cli.several import each
 from minirun.cli.words import size
+from minirun.common import docker_record
 from minirun.core.container import Container
 from minirun.core.errors import ConfigError, StateError, UsageError
 from minirun.core.keeping import field_types, jsonlite, state
@@ -103,24 +104,26 @@ def _update(
     say: Callable[[list[str]], object] | None = None,
 ) -> None:  # fmt: skip
     """Change one container; `say` prints the name of docker's. Raises MinirunError, OSError."""
-    record = container.record
-    if record.managed and not flags.given:
+    record, docker = container.record, docker_record.of(container.record)
+    if docker.managed and not flags.given:
         text = "you must provide one or more flags when using this command"
         raise UsageError(text, "such as --memory 512m, --cpus 1.5, --restart no", 1)
-    if flags.restart and record.auto_remove:
+    if flags.restart and docker.auto_remove:
         raise StateError(f"{container.id} is removed at its end (--rm)", "leave --restart out", 1)
-    if record.status == state.CREATING or (record.status == state.STOPPED and not record.managed):
+    if record.status == state.CREATING or (record.status == state.STOPPED and not docker.managed):
         raise StateError("container not running", f"it is {record.status}")
-    restart = record.restart if not flags.restart else _policy(flags.restart)
     merged = validate.resources(merge(record.resources or container.config.resources, changes))
     _check_recordable(merged)
-    record = record._replace(resources=merged if changes else record.resources, restart=restart)
+    if flags.restart:
+        record = docker_record.put(record, docker._replace(restart=_policy(flags.restart)))
+    if changes:
+        record = record._replace(resources=merged)
     if changes and record.status != state.STOPPED:
         names = merged if cgroup_of(container).takes_all_limits else changes
         cgroup_of(container).set_resources({name: merged[name] for name in names})
         record = record._replace(cgroup=cgroup_of(container).record())
     container.save(record)
-    if say and record.managed:
+    if say and docker.managed:
         say([container.id])
 
 

@@ -10,7 +10,7 @@ A reader may skip this folder, and come back when a name leads here.
     choices             what the caller's flags chose, and config.json may not choose
     places              every file and folder that minirun keeps
     directories         a container's directory, from its making to its removal
-    container_record    state.json: its fields, one by one
+    container_record    the fields of state.json, one by one; docker's are in common/docker_record
     field_types         what each type of a field has to be
     state, state_file   how it is written and read, from one command to the next
 """

@@ -1,9 +1,9 @@
 """What minirun knows of a container between two commands, field by field: state.json.
 
-This class is the one list of the fields. A field without a default stands in every record; one that
-has its default is left out of the file. A field's type says what it has to be when it is read back:
-minirun.core.keeping.field_types has a test for each type. A record is not changed but replaced
-(`_replace`), and then written whole: minirun.core.container.Container.save.
+This class is the one list of the core's fields. A field without a default stands in every record;
+one that has its default is left out of the file. A field's type says what it has to be when it is
+read back: minirun.core.keeping.field_types has a test for each type. A record is not changed but
+replaced (`_replace`), and then written whole: minirun.core.container.Container.save.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import os
 
 from minirun.core.errors import StateError
 from minirun.core.keeping import field_types
+from minirun.core.keeping.choices import DEFAULTS, Choices
 from minirun.core.keeping.record import Record
+from minirun.core.lazy import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,26 +51,6 @@ if TYPE_CHECKING:
         scope: NotRequired[str]
         """The unit of systemd."""
 
-    class MountRecord(TypedDict):
-        """What a container was given by -v, --mount, --tmpfs, --volumes-from or its image."""
-
-        type: str
-        """volume, bind or tmpfs."""
-        name: str
-        """The volume's; "" for a bind mount, a tmpfs, and a volume in the container's directory."""
-        source: str
-        """On the host, absolute; volumes/N below the container's directory; "" for a tmpfs."""
-        target: str
-        options: list[str]
-        anonymous: NotRequired[bool]
-        """The volume goes with the container, if --rm or `rm -v` says so."""
-        subpath: NotRequired[str]
-        """What of the volume is mounted."""
-        tmpfs: NotRequired[str]
-        """The options as --tmpfs has them: docker lists such a one apart from --mount's."""
-
-    MountRecords = list[MountRecord]
-
     class HostMountRecord(TypedDict):
         """What a mount among the host's is found by: minirun.oci.mounts.host_namespace."""
 
@@ -76,10 +58,6 @@ if TYPE_CHECKING:
         directory: list[int]
         """Device and inode of the directory that is mounted."""
         boot: str
-
-
-STOP_TIMEOUT = 10
-"""Seconds that `stop` waits before SIGKILL unless a flag says otherwise: docker's."""
 
 
 class ContainerRecord(Record):
@@ -109,10 +87,6 @@ class ContainerRecord(Record):
     """The process that makes the container; of `run` it stays until the end."""
     complete: bool
     """True once `create` or `run` has done all. If not, and the supervisor is gone: an orphan."""
-    managed: bool
-    """True if `run IMAGE` made it, and so a supervisor records its end."""
-    auto_remove: bool
-    """It is removed at its end (--rm)."""
     cgroup_path: str
     """linux.cgroupsPath, or minirun's own name for the cgroup; of systemd slice:prefix:name."""
     systemd_cgroup: bool
@@ -121,52 +95,12 @@ class ContainerRecord(Record):
     """auto, v1 or v2: which hierarchies are used."""
     unprivileged: bool = False
     """Its user has no privileges on the host: minirun.engines.rootless."""
-    choices: Any = {}
-    """minirun.core.keeping.choices.Choices, without its defaults; minirun.running.lookup checks."""
+    choices: Choices = DEFAULTS
+    """What only the caller may choose; in state.json without its defaults."""
     groups_denied: bool = False
     """setgroups(2) is denied in its user namespace: user_namespaces(7)."""
-    image: str | None = None
-    """The image's name; "" for a step of a build, None for a bundle."""
     args: list[str] | None = None
     """The command at the start."""
-    gpus: str | None = None
-    """--gpus as the caller wrote it."""
-    warnings: list[str] | None = None
-    """What was said before there was a container."""
-    seccomp: str | None = None
-    """The name of its seccomp profile, for error messages; None: the bundle's."""
-    default_pids_limit: bool = False
-    """The limit of processes is minirun's default: it is left out if it cannot be set."""
-    pids_unlimited: bool = False
-    """The default limit of processes could not be set."""
-    declared: dict[str, Any] | None = None
-    """What the image declares: ports, volumes, the signal that stops it, variables about GPUs."""
-    labels: dict[str, str] = {}
-    """--label, and the image's."""
-    restart: str = ""
-    """--restart: minirun.docker.restarts; empty: it does not start again by itself."""
-    restarts: int = 0
-    """How often it has, since the last `start`."""
-    stop_timeout: int = STOP_TIMEOUT
-    """Seconds that `stop` waits before SIGKILL."""
-    interactive: bool = False
-    """Its standard input is kept open (-i)."""
-    output: dict[str, Any] | None = None
-    """minirun.running.output.OutputLimits; None: what it writes is not kept."""
-    health: dict[str, Any] | None = None
-    """How its health is checked: minirun.docker.health; None: it is not."""
-    mounts: MountRecords | None = None
-    """Mounts from flags and image. Their volumes count as used while the container exists."""
-    cap_add: list[str] | None = None
-    """--cap-add, as the user wrote it."""
-    cap_drop: list[str] | None = None
-    """--cap-drop, too."""
-    joined: dict[str, str] = {}
-    """Kind of namespace → id of the container whose it is: --network, --pid, --ipc container:ID."""
-    shared_memory: bool = False
-    """Its /dev/shm is mounted on the host: minirun.running.shared_memory."""
-    network: dict[str, Any] | None = None
-    """What it is to have of networks: minirun.net.request. None: lo alone, or its config.json's."""
     no_pivot: Switch = False
     """Stage 7 moves the root mount in place of pivot_root (--no-pivot)."""
     no_new_keyring: Switch = False
@@ -185,16 +119,21 @@ class ContainerRecord(Record):
     """When it ended; None as for the exit status."""
     poststop_done: bool = False
     """The poststop hooks have run, or run now."""
-    unknown: dict[str, Any] = {}
-    """What another version of minirun has written, by name: it is written again."""
+    rest: dict[str, Any] = {}
+    """All else in state.json, by name, which the core does not read and writes again.
+
+    For docker's verbs: minirun.common.docker_record; and what another version of minirun has
+    written.
+    """
 
     def as_json(self) -> dict[str, Any]:
         """Return what state.json says."""
-        known = self._asdict()
-        unknown: dict[str, Any] = known.pop("unknown")
-        usual = self._field_defaults
-        rows = known.items()
-        return {k: v for k, v in rows if k not in usual or v != usual[k]} | unknown
+        fields, usual = self._asdict(), self._field_defaults
+        rest: dict[str, Any] = fields.pop("rest")
+        written = {k: v for k, v in fields.items() if k not in usual or v != usual[k]}
+        if "choices" in written:
+            written["choices"] = self.choices.as_json()
+        return written | rest
 
     def first_process(self) -> ProcessIdentity:
         """Return what init is recognized by. Raises StateError if there was none yet."""
@@ -211,27 +150,42 @@ def parse(value: Any, directory: str) -> ContainerRecord:
     if not isinstance(value, dict):
         raise ValueError("it is no JSON object")
     field_types.check_plain(value)
-    fields = {name: value[name] for name in value if _is_set(value, name)}
-    for name, kind in _TYPES.items():
-        if name not in fields:
-            if name not in ContainerRecord._field_defaults:
-                raise ValueError(f"{name} is missing")
-        elif fields[name] is not None or not kind.endswith(_OR_NONE):
-            is_right, what = field_types.TESTS[kind.removesuffix(_OR_NONE)]
-            if not is_right(fields[name]):
-                raise ValueError(f"{name} is not {what}")
+    defaults = ContainerRecord._field_defaults
+    fields = field_types.checked(value, _TYPES, defaults, field_types.TESTS)
+    if "choices" in fields:
+        fields["choices"] = _choices(fields["choices"])
     if fields["id"] != directory.rpartition("/")[2]:
         raise ValueError(f"it is the record of {fields['id']!r}")
     if fields["directory"] != directory and not _is_same(fields["directory"], directory):
         raise ValueError(f"it is the record of {fields['directory']!r}")
-    unknown = {name: value[name] for name in value if name not in _TYPES}
-    return ContainerRecord(**fields, unknown=unknown)
+    rest = {name: value[name] for name in value if name not in _TYPES}
+    if rest:
+        lazy.load("minirun.common.docker_record").check(rest)
+    record = ContainerRecord(**fields, rest=rest)
+    if record.cgroup and not _is_own(record.cgroup, record):
+        raise ValueError(f"cgroup {record.cgroup['path']!r} is not the container's")
+    return record
 
 
-def _is_set(value: dict[str, Any], name: str) -> bool:
-    """Return True for a field of ours, unless it is null and has a default."""
-    is_unset = value[name] is None and name in ContainerRecord._field_defaults
-    return name in _TYPES and not is_unset
+def _choices(value: dict[str, Any]) -> Choices:
+    """Return the choices in a record. Raises ValueError for one that there is not, or is wrong."""
+    if strange := value.keys() - _CHOICES.keys():
+        raise ValueError(f"choices: there is no {min(strange)}")
+    try:
+        kept = field_types.checked(value, _CHOICES, Choices._field_defaults, field_types.TESTS)
+    except ValueError as error:
+        raise ValueError(f"choices: {error}") from None
+    if "layers" in kept:
+        kept["layers"] = tuple(kept["layers"])
+    return Choices(**kept)
+
+
+def _is_own(cgroup: CgroupRecord, record: ContainerRecord) -> bool:
+    """Return True if a cgroup is the one that the record names. It goes with the container."""
+    path, named = cgroup["path"], record.cgroup_path
+    if record.systemd_cgroup:
+        return path.endswith(f"{named.rpartition(':')[2]}.scope") and "scope" in cgroup
+    return [part for part in named.split("/") if part not in ("", ".")] == path[1:].split("/")
 
 
 def _is_same(one: str, other: str) -> bool:
@@ -242,8 +196,8 @@ def _is_same(one: str, other: str) -> bool:
         return False
 
 
-_OR_NONE = " | None"
 _TYPES: dict[str, str] = {
-    name: kind for name, kind in ContainerRecord.__annotations__.items() if name != "unknown"
+    name: kind for name, kind in ContainerRecord.__annotations__.items() if name != "rest"
 }
 """Field of state.json → its type, as it is written above."""
+_CHOICES: dict[str, str] = Choices.__annotations__

@@ -9,15 +9,42 @@ from minirun.core.keeping.numbers import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
     from typing import Any
 
+    Test = tuple[Callable[[Any], bool], str]
+    """Returns True for a right value; what it is to be."""
+
 STATUSES = ("creating", "created", "running", "stopped", "paused")
+_OR_NONE = " | None"
 _DEEPEST = 32
 _LARGEST = 1 << 64
 """What the runtime-spec has the largest numbers for: uint64."""
 _MOST_PIDS = 1 << 22
 """The kernel's limit for /proc/sys/kernel/pid_max: proc_sys_kernel(5)."""
+
+
+def checked(
+    value: dict[str, Any], types: dict[str, str], defaults: Container[str],
+    tests: dict[str, Test],
+) -> dict[str, Any]:  # fmt: skip
+    """Return those of the fields in `types` (name → type) that are set in a JSON object.
+
+    null is as good as missing if there is a default. Raises ValueError for a field that is wrong.
+    """
+    found = {}
+    for name, kind in types.items():
+        field = value.get(name)
+        if field is None and name in defaults:
+            continue
+        if name not in value:
+            raise ValueError(f"{name} is missing")
+        if field is not None or not kind.endswith(_OR_NONE):
+            is_right, what = tests[kind.removesuffix(_OR_NONE)]
+            if not is_right(field):
+                raise ValueError(f"{name} is not {what}")
+        found[name] = field
+    return found
 
 
 def check_plain(value: Any, left: int = _DEEPEST) -> None:
@@ -48,7 +75,7 @@ def _is(*kinds: type) -> Callable[[Any], bool]:
     return lambda value: type(value) in kinds
 
 
-def _texts(value: Any) -> bool:
+def texts(value: Any) -> bool:
     """Return True for a list of texts."""
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
@@ -79,22 +106,6 @@ def _is_mount(value: Any) -> bool:
     if not isinstance(numbers, list) or len(numbers) != 2 or not isinstance(value["boot"], str):
         return False
     return all(type(number) is int and number >= 0 for number in (value["id"], *numbers))
-
-
-def _are_mounts(value: Any) -> bool:
-    """Return True if this is a list of what minirun.cli.run.mount_flags notes."""
-    if not isinstance(value, list):
-        return False
-    for row in value:
-        if not isinstance(row, dict) or not _texts(row.get("options")):
-            return False
-        texts = [row.get(key) for key in ("name", "source", "target")]
-        texts += [row.get(key, "") for key in ("subpath", "tmpfs")]
-        if row.get("type") not in ("volume", "bind", "tmpfs") or not _texts(texts):
-            return False
-        if row["target"][:1] != "/" or type(row.get("anonymous", False)) is not bool:
-            return False
-    return True
 
 
 def _is_cgroup(value: Any) -> bool:
@@ -150,18 +161,19 @@ def _days(year: int, month: int) -> int:
     return 30 if month in (4, 6, 9, 11) else 31
 
 
-TESTS: dict[str, tuple[Callable[[Any], bool], str]] = {
+TESTS: dict[str, Test] = {
     "str": (_is(str), "a text"), "int": (_is(int), "a whole number"),
     "bool": (_is(bool), "true or false"),
     "Switch": (_is(bool, str), "true or false"),
-    "list[str]": (_texts, "a list of texts"),
+    "list[str]": (texts, "a list of texts"),
     "dict[str, str]": (_named_texts, "an object of texts"),
-    "dict[str, Any]": (_is(dict), "an object"), "Any": (lambda _: True, "anything"),
+    "dict[str, Any]": (_is(dict), "an object"), "Choices": (_is(dict), "an object"),
+    "tuple[str, ...]": (texts, "a list of texts"),
     "Status": (lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
     "Pid": (_is_pid, "a process"), "ProcessIdentity": (_is_process, "a process"),
     "Time": (_is_time, "a time"), "CgroupRecord": (_is_cgroup, "a cgroup"),
-    "HostMountRecord": (_is_mount, "a mount"), "MountRecords": (_are_mounts, "a list of mounts"),
+    "HostMountRecord": (_is_mount, "a mount"),
     "CgroupVersion": (lambda value: value in ("auto", "v1", "v2"), "auto, v1 or v2"),
     "ExitStatus": (lambda value: type(value) is int and 0 <= value < 256, "an exit status"),
 }  # fmt: skip
-"""Type of a field, as ContainerRecord writes it → a test of a value, what it is to be."""
+"""Type of a field, as its class writes it → a test of a value, what it is to be."""

@@ -18,7 +18,6 @@ import os
 
 from minirun.core.config import Config
 from minirun.core.errors import ConfigError, reason
-from minirun.core.keeping import places
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs import mount_options, operations
 from minirun.core.rootfs.inroot import Root
@@ -87,7 +86,7 @@ def _path_of(fd: int) -> str:
 def mount(
     config: Config, root: Root, row: dict[str, Any], where: str, extras: Sequence[Extra] = ()
 ) -> None:
-    """Mount what an entry names. `extras` may have a source, and copy what was there before.
+    """Mount what an entry names. `extras` may have its source, and copy what was there before.
 
     Raises OSError; ConfigError, which names the entry as `where`.
     """
@@ -96,21 +95,16 @@ def mount(
     path: str = row["destination"]
     if row.get("type") == "tmpfs" and not is_bind(row):  # what is there now has the mode
         options = options._replace(data=_with_mode(points, path, options.data))
-    below = -1  # the directory that is covered, if its content is to be copied
-    if is_filled(config, row):
-        below = _volume(points, path, where)
-    elif options.copy_up and not is_bind(row):
-        below = points.make_dir(path)
+    for extra in extras:
+        extra.before_mount(points, row, where)  # tmpcopyup, a volume that is to be filled
     if is_bind(row):
         _bind(config, points, row, where, options, extras)
     else:
         _mount_new(config, points, row, where, options)
         options = options._replace(set=0, clear=0)  # mount(2) has set those
     hold_top(config, root, path)
-    if below >= 0:
-        for extra in extras:
-            extra.copy_up(points, path, below, whole=is_bind(row))
-        os.close(below)
+    for extra in extras:
+        extra.after_mount(points, row)  # these two again
     change(points, path, options, bind=is_bind(row))
 
 
@@ -199,28 +193,6 @@ def is_at_dev(row: dict[str, Any]) -> bool:
     """Return True if an entry of `mounts` lies at /dev, also by way of "..": /dev/, /x/../dev."""
     destination: str = row["destination"]
     return os.path.normpath(destination).lstrip("/") == "dev"
-
-
-def is_filled(config: Config, row: dict[str, Any]) -> bool:
-    """Return True if this mount is a volume that is filled from the image when it is empty."""
-    words = row.get("options") or ()
-    return bool(config.choices.layers) and is_bind(row) and mount_options.COPY_UP in words
-
-
-def volumes(config: Config) -> list[str]:
-    """Return the directories of an image's volumes, relative to the container's own."""
-    rows = [row for row in config.raw.get("mounts") or () if is_filled(config, row)]
-    return [row["source"] for row in rows if row["source"].startswith(f"{places.VOLUMES}/")]
-
-
-def _volume(root: Root, path: str, where: str) -> int:
-    """Open the image's directory at the path of a volume. Raises ConfigError, OSError."""
-    try:
-        return root.make_dir(path)
-    except NotADirectoryError:
-        text = f"config.json: {where}.destination: a volume is to be mounted at {path}"
-        hint = "another path, or -v /host/file:PATH"
-        raise ConfigError(f"{text}, and the image has a file there", hint) from None
 
 
 def as_shell(row: dict[str, Any]) -> str:

@@ -45,6 +45,7 @@ ATTRIBUTES: dict[str, tuple[int, int]] = {  # word without its r: (set, clear)
 }  # fmt: skip
 ID_MAPS = ("idmap", "ridmap")
 COPY_UP = "tmpcopyup"
+"""minirun.oci.mounts.sources.MountSources does it."""
 
 
 _OF_ACCESS = (
@@ -69,7 +70,6 @@ class MountOptions(Record):
     clear_all: int
     id_map: str
     """idmap, ridmap, or empty."""
-    copy_up: bool
     data: str
     is_named: bool
     """A word says something of a property, if only that a bind mount is not to have it."""
@@ -118,10 +118,7 @@ def parse(words: list[str]) -> MountOptions:
             id_map = word
         elif word != COPY_UP:
             data.append(word)
-    return MountOptions(
-        flags, tuple(propagation), *top, *tree, id_map, COPY_UP in words, ",".join(data),
-        is_named,
-    )  # fmt: skip
+    return MountOptions(flags, tuple(propagation), *top, *tree, id_map, ",".join(data), is_named)
 
 
 def _change(so_far: tuple[int, int], word: tuple[int, int]) -> tuple[int, int]:

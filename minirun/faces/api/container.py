@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from minirun.common import docker_record
 from minirun.common.waiting import until
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.keeping import state
@@ -199,12 +200,13 @@ class ContainerHandle(Tabular):
             rows = [("image", ""), ("command", ""), ("status", REMOVED)]
             return Table(("container", self.id), rows)
         command = " ".join(record.args or [])
-        rows = [("image", record.image or ""), ("command", command), ("status", record.status)]
+        docker = docker_record.of(record)
+        rows = [("image", docker.image or ""), ("command", command), ("status", record.status)]
         if record.pid:
             rows.append(("init", f"process {record.pid}"))
         if record.exit_status is not None:
             rows.append(("exit status", str(record.exit_status)))
-        if record.gpus:
+        if docker.gpus:
             simulated = " (SIMULATED)" if self.timeline.simulated else ""
-            rows.append(("GPUs", f"{record.gpus}{simulated}"))
+            rows.append(("GPUs", f"{docker.gpus}{simulated}"))
         return Table(("container", self.id), rows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from html import escape
 from xml.etree import ElementTree
 
+from minirun.common import docker_record
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.keeping import state
 from minirun.core.lazy import lazy
@@ -79,7 +80,7 @@ def network(of: str | ContainerHandle | None = None) -> NetworkView:
 def _of_container(place: Location, container_id: str) -> list[str]:
     """Return the names of a container's networks. Raises StateError."""
     record = state.load(place.root, state.check_id(container_id))
-    rows = (record.network or {}).get("networks", ())
+    rows = (docker_record.of(record).network or {}).get("networks", ())
     if not rows:
         raise StateError(f"container {record.id} has no network of minirun's")
     return [row["network"] for row in rows]

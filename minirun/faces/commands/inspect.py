@@ -17,7 +17,7 @@ from minirun.cgroups.reading import listing
 from minirun.cli import part
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
-from minirun.common import screen, table
+from minirun.common import docker_record, screen, table
 from minirun.core.config import environment_of
 from minirun.core.container import Container
 from minirun.core.errors import StateError, UsageError
@@ -109,7 +109,10 @@ def _pictures(container: Container, *, unicode: bool) -> list[str]:
     Raises MinirunError, OSError.
     """
     rows: list[str] = []
-    names = [row["network"] for row in (container.record.network or {}).get("networks", ())]
+    names = [
+        row["network"]
+        for row in (docker_record.of(container.record).network or {}).get("networks", ())
+    ]
     for each in facts.read(container.settings.store, names):
         own = tuple(end for end in each.ends if end.lease.container == container.directory)
         alone = each._replace(ends=own)

@@ -21,6 +21,7 @@ from typing import Any
 
 from minirun.cgroups import cgroup_of, stats
 from minirun.cgroups.rules import DeviceRule
+from minirun.common import docker_record
 from minirun.core.container import Container
 from minirun.core.errors import StateError
 from minirun.core.keeping import state
@@ -41,12 +42,13 @@ def anatomy(container: Container) -> Anatomy:
     """Return all that is known of a container. Raises StateError, OSError."""
     record = container.record
     found = past.read(container)
+    docker = docker_record.of(record)
     document: Anatomy = {
         **state.public(record),  # type: ignore[typeddict-item]  # a plain dict of the core's
         "live": bool(record.pid and state.is_alive(record.init)),
-        "image": record.image,
+        "image": docker.image,
         "layers": [row._asdict() for row in _layers(container)],
-        "declared": record.declared or {},
+        "declared": docker.declared or {},
         "args": record.args or container.config.process.get("args"),
         "exitStatus": record.exit_status,
         "cgroup": record.cgroup,
@@ -68,7 +70,7 @@ def anatomy(container: Container) -> Anatomy:
 
 
 def _layers(container: Container) -> list[LayerOrigin]:
-    image, layers = container.record.image or "", container.config.layers
+    image, layers = docker_record.of(container.record).image or "", container.config.layers
     found: list[LayerOrigin] = workshop.call("origins")(container.settings.store, image, layers)
     return found
 
@@ -117,7 +119,7 @@ def _interfaces(pid: int) -> list[dict[str, Any]]:
 
 def _networks(container: Container, there: list[dict[str, Any]]) -> list[NetworkRow]:
     """Return the networks that a container is on; addresses and links are the kernel's."""
-    rows = (container.record.network or {}).get("networks", ())
+    rows = (docker_record.of(container.record).network or {}).get("networks", ())
     store, own = container.settings.store, container.directory
     found = [one for row in rows for one in leases.all_of(store, row["network"])]
     mine = [one for one in found if one.container == own]

@@ -6,6 +6,7 @@ An overlay's options name its layers; those of an image are named by the image.
 import os
 import re
 
+from minirun.common import docker_record
 from minirun.core.container import Container
 from minirun.core.keeping import places
 from minirun.core.keeping.numbers import whole
@@ -82,7 +83,7 @@ def _layer(container: Container, path: str) -> LayerFacts:
         path = layers[number]
     own = _IMAGE.search(path)
     if path in layers and (own or _SHARED.search(path)):
-        name = container.record.image or ""
+        name = docker_record.of(container.record).image or ""
         return {"path": path, "image": name, "layer": layers.index(path), "idMapped": mapped}
     return {
         "path": path, "image": own[1] if own else "",

@@ -21,7 +21,7 @@ def sizes(record: ContainerRecord) -> tuple[int, int]:
     Directories are entered by descriptors, so no link of the container leads out.
     """
     own = _bytes(f"{record.directory}/{places.UPPER}")
-    layers: Iterable[str] = (record.choices or {}).get("layers", ())
+    layers: Iterable[str] = record.choices.layers
     return own, own + sum(map(_bytes, layers))
 
 

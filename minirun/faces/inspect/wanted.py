@@ -6,6 +6,7 @@ minirun does not hold.
 
 from minirun.cgroups.reading import effective
 from minirun.cgroups.rules import DeviceRule, container_rules
+from minirun.common import docker_record
 from minirun.core.container import Container
 from minirun.core.keeping import state
 from minirun.faces.inspect.document import (
@@ -44,7 +45,7 @@ def wanted(container: Container) -> ConfigFacts:
         "deviceRules": [_as_text(rule) for rule in _rules(container)],
         "limits": {
             "memory": _limit((resources.get("memory") or {}).get("limit")),
-            "pids": None if container.record.pids_unlimited else _limit(pids),
+            "pids": None if docker_record.of(container.record).pids_unlimited else _limit(pids),
             "cpus": quota / period if quota and quota > 0 else None,
             "cpuset": (resources.get("cpu") or {}).get("cpus"),
         },
@@ -56,7 +57,7 @@ def _profile(container: Container) -> ConfigSeccomp | None:
     profile = container.config.linux.get("seccomp")
     if not profile:
         return None
-    name = container.record.seccomp or seccomp.OF_BUNDLE
+    name = docker_record.of(container.record).seccomp or seccomp.OF_BUNDLE
     filter = seccomp.load(profile, name)
     instructions = len(filter.bpf) // 8
     return {"profile": name, "allowed": filter.allowed, "instructions": instructions}

@@ -7,11 +7,13 @@ those of nvidia-container-cli's options.
 
 from __future__ import annotations
 
+from minirun.common import docker_record
 from minirun.core.errors import GPUError
 from minirun.core.keeping.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from minirun.common.docker_record import Declared
     from minirun.core.keeping.container_record import ContainerRecord
 
 CAPABILITIES = ("compat32", "compute", "display", "graphics", "ngx", "utility", "video")
@@ -25,8 +27,6 @@ VENDOR_VARIABLES = ("AMD_", "HABANA_")
 
 
 REQUIRE, DISABLE_REQUIRE = "NVIDIA_REQUIRE_", "NVIDIA_DISABLE_REQUIRE"
-OF_IMAGE = "gpu_variables"
-"""Where a record's `declared` has the names of the image's own variables about GPUs."""
 
 
 class UnmetRequirement(GPUError):
@@ -48,10 +48,11 @@ class UnmetRequirement(GPUError):
 
 def source(record: ContainerRecord, name: str) -> str:
     """Return whose a variable is: of the image, or of the caller; an engine does not say."""
-    if not record.image:
+    docker = docker_record.of(record)
+    if not docker.image:
         return "of config.json"
-    if name in (record.declared or {}).get(OF_IMAGE, ()):
-        return f"of the image {record.image}"
+    if name in (docker.declared or {}).get("gpu_variables", ()):
+        return f"of the image {docker.image}"
     return "of the command line (-e)"
 
 
@@ -134,7 +135,7 @@ class GpuOptions(Record):
         )
 
     @property
-    def of_image(self) -> dict[str, list[str]]:
+    def of_image(self) -> Declared:
         """For a record's `declared`: the image's variables about GPUs, but those that -e replaces.
 
         Empty if there is none.
@@ -143,4 +144,4 @@ class GpuOptions(Record):
         names = [text.partition("=")[0] for text in self.image_env]
         names = [name for name in names if name.startswith(("NVIDIA_", "CUDA_"))]
         theirs = [name for name in names if name not in own]
-        return {OF_IMAGE: theirs} if theirs else {}
+        return {"gpu_variables": theirs} if theirs else {}

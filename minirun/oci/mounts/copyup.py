@@ -9,13 +9,22 @@ copied, never followed; what is neither file, directory nor link (a device, a FI
 left out.
 """
 
+from __future__ import annotations
+
 import errno
 import fcntl
 import os
 import stat
 
 from minirun.core.errors import os_error
-from minirun.core.rootfs import tree
+from minirun.core.keeping import places
+from minirun.core.rootfs import mount_entry, mount_options, tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from minirun.core.config import Config
 
 _NOT_TAKEN = (errno.EPERM, errno.EOPNOTSUPP)
 _DEEPEST = 200
@@ -24,6 +33,18 @@ _DEEPEST = 200
 
 _FILLING = ".minirun-filling"
 """What is copied into a volume lies here until it is whole."""
+
+
+def is_filled(config: Config, row: dict[str, Any]) -> bool:
+    """Return True if this mount is a volume that is filled from the image when it is empty."""
+    words = row.get("options") or ()
+    return bool(config.layers) and mount_entry.is_bind(row) and mount_options.COPY_UP in words
+
+
+def volumes(config: Config) -> list[str]:
+    """Return the directories of an image's volumes, relative to the container's own."""
+    rows = [row for row in config.raw.get("mounts") or () if is_filled(config, row)]
+    return [row["source"] for row in rows if row["source"].startswith(f"{places.VOLUMES}/")]
 
 
 def fill(source: int, target: int) -> None:

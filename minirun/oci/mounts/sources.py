@@ -48,6 +48,8 @@ class MountSources(Extra):
         super().__init__(container)
         config, is_another_user = self.config, _is_another_user(self.config)
         self.trees: dict[str, int] = {}
+        self._below = -1
+        """In init: what the mount that is being made covers."""
         try:
             for index, row in enumerate(config.raw.get("mounts") or []):
                 wanted, where = mount_options.parse(row.get("options") or []), f"mounts[{index}]"
@@ -76,21 +78,41 @@ class MountSources(Extra):
         """Return the detached mount for an entry, if there is one."""
         return self.trees.get(where)
 
-    def copy_up(self, root: Root, path: str, below: int, *, whole: bool) -> None:
-        """Copy the directory `below` into the mount at `path`; `whole`: also its owner and mode."""
-        target = root.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    def before_mount(self, root: Root, row: dict[str, Any], where: str) -> None:
+        """Hold the directory that will be covered, if what is in it is to be copied."""
+        if mount_entry.is_bind(row):
+            if copyup.is_filled(self.config, row):
+                self._below = _volume(root, row["destination"], where)
+        elif mount_options.COPY_UP in (row.get("options") or ()):
+            self._below = root.make_dir(row["destination"])
+
+    def after_mount(self, root: Root, row: dict[str, Any]) -> None:
+        """Copy it into what covers it; into a volume with its owner and mode, too."""
+        if self._below < 0:
+            return
+        target = root.open(row["destination"], os.O_RDONLY | os.O_DIRECTORY)
         try:
-            if whole:
-                copyup.fill(below, target)
-            else:
-                copyup.copy_directory(below, target)
+            copy = copyup.fill if mount_entry.is_bind(row) else copyup.copy_directory
+            copy(self._below, target)
         finally:
             os.close(target)
+            os.close(self._below)
+            self._below = -1
 
     def close(self) -> None:
         """Close the descriptors. Mounts that init has attached stay."""
         while self.trees:
             os.close(self.trees.popitem()[1])
+
+
+def _volume(root: Root, path: str, where: str) -> int:
+    """Open the image's directory at the path of a volume. Raises ConfigError, OSError."""
+    try:
+        return root.make_dir(path)
+    except NotADirectoryError:
+        text = f"config.json: {where}.destination: a volume is to be mounted at {path}"
+        hint = "another path, or -v /host/file:PATH"
+        raise ConfigError(f"{text}, and the image has a file there", hint) from None
 
 
 def _is_another_user(config: Config) -> bool:

@@ -22,8 +22,8 @@ from minirun.core.errors import MinirunError, os_error, reason
 from minirun.core.keeping import directories, places
 from minirun.core.keeping.visible import say
 from minirun.core.kernel import mounts, namespaces
-from minirun.core.rootfs import mount_entry
 from minirun.core.rootfs.tree import remove_tree
+from minirun.oci.mounts import copyup
 from minirun.oci.namespaces import idmap
 from minirun.oci.namespaces.shifted import Owners, copy_layer
 
@@ -62,7 +62,7 @@ class IdMaps(Extra):
             ids = os.stat(upper)  # as the image has them
             uid, gid = idmap.host_id(maps[0], ids.st_uid), idmap.host_id(maps[1], ids.st_gid)
             os.chown(upper, root[0] if uid is None else uid, root[1] if gid is None else gid)
-            for name in mount_entry.volumes(self.config):
+            for name in copyup.volumes(self.config):
                 os.chown(f"{container.directory}/{name}", *root)
             if not _attach_layers(container, pid):
                 for layer, place in zip(self.config.layers, container.layer_paths(), strict=True):

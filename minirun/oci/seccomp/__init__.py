@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 
+from minirun.common import docker_record
 from minirun.core.container import Container, Extra
 from minirun.core.errors import StateError
 from minirun.core.handshake import Message
@@ -51,7 +52,7 @@ class Seccomp(Extra):
     def __init__(self, container: Container) -> None:
         super().__init__(container)
         self.late = bool(container.config.process.get("noNewPrivileges"))
-        self.name = container.record.seccomp or profile.OF_BUNDLE
+        self.name = docker_record.of(container.record).seccomp or profile.OF_BUNDLE
         self.rules: Rules | None = None
         if kept := self._kept():
             self.filter = kept

@@ -15,6 +15,8 @@ import stat
 from collections.abc import Callable, Collection
 from typing import Any, BinaryIO, NamedTuple
 
+from minirun.common import docker_record
+from minirun.common.docker_record import DockerRecord
 from minirun.core import endings
 from minirun.core.config import Config
 from minirun.core.container import Container
@@ -73,11 +75,12 @@ def run(
     fell_back = mmap.mmap(-1, 1)  # shared with the child
 
     def make() -> Container:
-        record = first_record(settings, container_id, config)._replace(
-            managed=True, auto_remove=True, image="", args=list(work.argv),
-            default_pids_limit=True, network=network.as_json() if network else None,
+        record = first_record(settings, container_id, config)._replace(args=list(work.argv))
+        docker = DockerRecord(
+            managed=True, auto_remove=True, image="", default_pids_limit=True,
+            network=network.as_json() if network else None,
         )  # fmt: skip
-        made.append(reserve(settings, config, record))
+        made.append(reserve(settings, config, docker_record.put(record, docker)))
         return made[0]
 
     def whole() -> int:
@@ -85,7 +88,7 @@ def run(
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         try:
             status = supervise.run(make, supervise.SupervisorOptions())
-            fell_back[0] = bool(network) and made[0].record.network is None
+            fell_back[0] = bool(network) and docker_record.of(made[0].record).network is None
             if status == 0:
                 _pack(made[0], _stubs(document, layers), output)
             return status

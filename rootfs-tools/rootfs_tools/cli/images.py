@@ -9,7 +9,7 @@ import sys
 from minirun.cli import words
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import write
-from minirun.common import table
+from minirun.common import docker_record, table
 from minirun.core.errors import ImageError, MinirunError, StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
@@ -223,7 +223,7 @@ def _users(image: str, settings: Settings) -> list[str]:
             record = state.load(settings.root, container_id)
         except StateError:
             continue
-        if record.image == image:
+        if docker_record.of(record).image == image:
             users.append(container_id)
     return users
 

@@ -263,7 +263,7 @@ def test_readers_never_see_half_a_record(tmp_path: Path) -> None:
             number = 0
             while True:
                 number += 1
-                saved(tmp_path, unknown={"filler": "x" * (200_000 if number % 2 else 1)})
+                saved(tmp_path, rest={"filler": "x" * (200_000 if number % 2 else 1)})
         finally:
             os._exit(1)
     try:
@@ -272,7 +272,7 @@ def test_readers_never_see_half_a_record(tmp_path: Path) -> None:
         while time.monotonic() < deadline:
             found = state.load(str(tmp_path), "c1")
             assert found.id == "c1"
-            sizes.add(len(found.unknown.get("filler", "")))
+            sizes.add(len(found.rest.get("filler", "")))
         assert {1, 200_000} <= sizes
     finally:
         os.kill(pid, signal.SIGKILL)
@@ -295,7 +295,7 @@ def test_a_writer_that_is_killed_leaves_the_record_before(tmp_path: Path) -> Non
         pid = os.fork()
         if pid == 0:
             while True:
-                saved(tmp_path, unknown={"filler": "x" * 1_000_000})
+                saved(tmp_path, rest={"filler": "x" * 1_000_000})
         time.sleep(0.003)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -312,7 +312,7 @@ os.mkdir("c1")
 row = container_record.parse(jsonlite.loads(sys.argv[2]), sys.argv[3])
 state.save("c1", row)
 try:
-    state.save("c1", row._replace(unknown={"filler": "x" * 1_000_000}))
+    state.save("c1", row._replace(rest={"filler": "x" * 1_000_000}))
 except OSError as error:
     print(error.strerror)
 print(state.load(os.getcwd(), "c1").status, os.listdir("c1"))
@@ -333,7 +333,7 @@ print(state.load(os.getcwd(), "c1").status, os.listdir("c1"))
 def test_what_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
     row = saved(tmp_path)
     with pytest.raises(MinirunError, match=r"^labels of container c1: a text in it holds a NUL$"):
-        state.write_next(str(tmp_path / "c1"), row._replace(labels={"a": "\0"}))
+        state.write_next(str(tmp_path / "c1"), row._replace(rest={"labels": {"a": "\0"}}))
     assert [p.name for p in (tmp_path / "c1").iterdir()] == ["state.json"]
 
 

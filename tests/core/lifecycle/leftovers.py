@@ -91,7 +91,7 @@ def assert_collected(minirun: Program, name: str, family: Family) -> bool:
         record = json.loads((minirun.root / name / "state.json").read_text())
     except FileNotFoundError:  # killed before there was one
         record = {"complete": False}
-    kept = bool(record["complete"] and not record["auto_remove"])
+    kept = bool(record["complete"] and not record.get("auto_remove"))
     assert minirun("gc").returncode == 0
     if kept:
         assert minirun.left() == [name]

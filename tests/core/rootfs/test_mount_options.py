@@ -10,7 +10,7 @@ from minirun.core.kernel import mounts as m
 from minirun.core.rootfs import mount_options
 from minirun.core.rootfs.mount_options import MountOptions, parse
 
-NOTHING = MountOptions(0, (), 0, 0, 0, 0, "", False, "", False)
+NOTHING = MountOptions(0, (), 0, 0, 0, 0, "", "", False)
 
 SPEC_WORDS = (
     "async", "atime", "bind", "defaults", "dev", "diratime", "dirsync", "exec", "iversion",
@@ -53,7 +53,7 @@ def test_no_options() -> None:
         ("rro nosuid", {"set": m.MOUNT_ATTR_NOSUID, "set_all": m.MOUNT_ATTR_RDONLY}),
         ("rro rrw", {"set_all": 0, "clear_all": m.MOUNT_ATTR_RDONLY}),
         ("ridmap", {"id_map": "ridmap", "data": ""}),
-        ("tmpcopyup mode=755", {"copy_up": True, "data": "mode=755"}),
+        ("tmpcopyup mode=755", {"data": "mode=755"}),
         ("mode=755 size=64k", {"data": "mode=755,size=64k", "flags": 0}),
         ("ro mode=755 nodev", {"data": "mode=755", "flags": m.MS_RDONLY | m.MS_NODEV}),
         ("r rx rsync", {"data": "r,rx,rsync"}),

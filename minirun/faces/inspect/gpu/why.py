@@ -11,6 +11,7 @@ the two apart. Pure functions: the caller has read the kernel's files.
 """
 
 from minirun.cgroups.rules import DeviceRule
+from minirun.common import docker_record
 from minirun.core.config import Config
 from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.record import Record
@@ -68,14 +69,15 @@ def mode(config: Config, cdi: list[str]) -> str:
 def request_sources(record: ContainerRecord, config: Config, cdi: list[str]) -> list[RequestSource]:
     """Return everything that asks for GPUs, first what counts; `cdi`: the names of CDI devices."""
     found = []
-    how, managed = mode(config, cdi), record.managed
+    docker = docker_record.of(record)
+    how, managed = mode(config, cdi), docker.managed
     env = config.environment.get(_VISIBLE, "")
     void = not env or "void" in [word.strip() for word in env.split(",")]
     kind = KINDS.get(config.choices.gpu_driver, "nvidia.com/gpu")
-    is_flag = bool(record.gpus) or config.choices.gpus is not None
+    is_flag = bool(docker.gpus) or config.choices.gpus is not None
     devices = [name for name in cdi if not (is_flag and name.startswith(f"{kind}="))]
-    if record.gpus:
-        found.append(RequestSource("command line", f"--gpus {record.gpus}"))
+    if docker.gpus:
+        found.append(RequestSource("command line", f"--gpus {docker.gpus}"))
     elif managed and how in ("legacy", "hook"):
         found.append(RequestSource("command line", f"-e {_VISIBLE}={env}"))
     elif how in ("legacy", "hook"):
@@ -92,7 +94,7 @@ def request_sources(record: ContainerRecord, config: Config, cdi: list[str]) -> 
     found += [RequestSource("command line (CDI)", f"--device {name}") for name in devices]
     if managed and how in ("legacy", "hook"):
         found += _conditions(record, config)
-    told = [text for text in record.warnings or [] if "gets" in text]
+    told = [text for text in docker.warnings or [] if "gets" in text]
     return found + [RequestSource("image", text, False) for text in told]
 
 

@@ -6,6 +6,7 @@ listens, and, for a way that is named, a look-up and a connection. Nothing is ch
 
 from __future__ import annotations
 
+from minirun.common import docker_record
 from minirun.core.container import Container
 from minirun.core.keeping.record import Record
 from minirun.faces.inspect.network import facts
@@ -72,7 +73,7 @@ class Scene(Record):
 def scene(container: Container) -> Scene:
     """Return what is so now, of a running container. Raises MinirunError, OSError."""
     store, record = container.settings.store, container.record
-    asked = request.from_json(record.network or {})
+    asked = request.from_json(docker_record.of(record).network or {})
     own = []
     for attachment in asked.networks:
         net = network.load(store, attachment.network)

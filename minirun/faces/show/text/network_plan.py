@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from minirun.common import docker_record
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.lazy import lazy
@@ -52,9 +53,10 @@ def lines(container: Container, pid: int) -> list[str]:
     found = []
     if container.config.new_namespace("network"):
         found.append(f"{_inside(pid)}ip link set dev lo up")
-    if not container.record.network:
+    docker = docker_record.of(container.record)
+    if not docker.network:
         return found
-    asked = request.from_json(container.record.network)
+    asked = request.from_json(docker.network)
     if asked.mode == "userspace":
         return [*found, *userspace.plan(asked, pid), *_names(container, asked, [])]
     if asked.mode != "networks":
