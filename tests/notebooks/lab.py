@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -138,9 +139,9 @@ class Lab:
     """A notebook of `cells` on a server, and a browser that has it open."""
 
     def __init__(
-        self, server: Server, root: Path, profile: Path, cells: Sequence[str], lesson: str = ""
+        self, server: Server, root: Path, browser: Browser, cells: Sequence[str], lesson: str = ""
     ) -> None:
-        """`root`: the state root of its kernel; `profile`: an empty folder of the browser's.
+        """`root`: the state root of its kernel; `browser`: with loopback, in whatever page.
 
         `lesson`: instead of cells a copy of a lesson, "en/00-seven-stages", beside its pictures.
         """
@@ -153,7 +154,8 @@ class Lab:
                 shutil.copytree(TOP / each, files / each)
         else:
             write_cells(self.file, cells)
-        self.browser = Browser(profile, loopback=True)
+        self.browser = browser
+        self.browser.renew()
         self.browser.visit(server.address(self.file), width=1280, height=1000)
         ready = ".jp-NotebookPanel .jp-CodeCell .cm-content"
         self.browser.wait(f"document.querySelectorAll('{ready}').length >= {len(cells) or 1}", 60)
@@ -172,7 +174,8 @@ class Lab:
             self.browser.run(f"{cell}?.querySelector('.cm-content')?.focus()")
             self.browser.call("Input.dispatchKeyEvent", type="rawKeyDown", **enter)
             self.browser.call("Input.dispatchKeyEvent", type="keyUp", **enter)
-            time.sleep(1)
+            with suppress(AssertionError):
+                self.browser.wait(begun, 1)
         try:
             self.browser.wait(done, 60)
         except AssertionError as error:
@@ -193,6 +196,6 @@ class Lab:
         return [one for one in self.browser.complaints() if not any(word in one for word in own)]
 
     def close(self) -> None:
-        """End the browser, and the kernel."""
-        self.browser.close()
+        """End the page, and the kernel."""
+        self.browser.renew()
         self.server.end_kernels()

@@ -56,11 +56,23 @@ class Browser:
         self.events: list[dict[str, Any]] = []
         """All that the page reported: console messages, requests, exceptions."""
         targets = self.call("Target.getTargets")["targetInfos"]
-        target = next(t["targetId"] for t in targets if t["type"] == "page")
+        self._attach(next(t["targetId"] for t in targets if t["type"] == "page"))
+
+    def _attach(self, target: str) -> None:
+        """Speak to the page `target` from now on."""
+        self._target = target
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+
+    def renew(self) -> None:
+        """Go on in an empty page, which has reported nothing yet; the one before is closed."""
+        self._session, old = "", self._target
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.call("Target.closeTarget", targetId=old)
+        self._attach(target)
+        self.events.clear()
 
     def call(self, method: str, **parameters: object) -> dict[str, Any]:
         """Call a method and return its result; AssertionError where the browser refuses."""

@@ -74,13 +74,21 @@ def talk(minirun: Program) -> Iterator[Talk]:
         found.process.communicate(timeout=30)
 
 
-@pytest.fixture
-def browsers(tmp_path: Path) -> Iterator[list[Browser]]:
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Browser]]:
     installed("chromium")
-    opened = [Browser(tmp_path / f"profile{n}", loopback=True) for n in range(3)]
+    opened = [Browser(tmp_path_factory.mktemp("profile"), loopback=True) for _ in range(3)]
     yield opened
     for each in opened:
         each.close()
+
+
+@pytest.fixture
+def browsers(three: list[Browser]) -> list[Browser]:
+    """Three browsers, with an empty page each."""
+    for each in three:
+        each.renew()
+    return three
 
 
 def placed(browser: Browser, text: str) -> None:
