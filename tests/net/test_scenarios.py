@@ -23,11 +23,11 @@ GET = 'get() { printf "GET / HTTP/1.0\\r\\n\\r\\n" | nc -w 3 "$@" 2>/dev/null | 
 """busybox's own wget looks names up in a way that a static program cannot."""
 
 
-def page(host: Host, where: str, *, outside: bool = False) -> str:
+def page(host: Host, where: str, *, outside: bool = False, seconds: float = 2) -> str:
     """Get the page at ADDRESS:PORT on the host or outside; return it, or the error's name."""
     code = (
         "import sys, urllib.request as r\n"
-        f"try: print(r.urlopen('http://{where}/', timeout=2).read().decode())\n"
+        f"try: print(r.urlopen('http://{where}/', timeout={seconds}).read().decode())\n"
         "except Exception as e: print(type(getattr(e, 'reason', e)).__name__)"
     )
     return host.shell(f'{sys.executable} -c "{code}"', outside=outside)

@@ -131,7 +131,8 @@ def test_a_break_is_named_and_its_remedy_helps_as_typed(breakable: Host, name: s
         host.run(*filled.split()[1:])
     else:
         assert host.shell(filled) == ""
-    assert page(host, f"{HOST}:8080", outside=True) != "hello", "it is broken"
+    asked = page(host, f"{HOST}:8080", outside=True, seconds=0.5)
+    assert asked != "hello", "it is broken"
     found = why(host, "web")
     assert (found.get("name"), found.get("verdict")) == (broken.step, "STOPS"), found
     assert broken.text in found["text"], found
