@@ -139,7 +139,7 @@ night: test
 
 engines: images
 	$(PYTHON) -m pytest -n 3 --dist worksteal --peers=keep tests/engines/clients \
-		tests/cli/docker/test_*_beside_docker.py $(PYTEST)
+		tests/{cli/run,docker}/test_*_beside_docker.py $(PYTEST)
 
 check: tested
 	$(PYTHON) -m ruff check .

@@ -13,9 +13,11 @@ import json
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pytest
 
 from engines.clients.engine import IMAGE, Docker, program
 from program import Program
@@ -154,3 +156,26 @@ def write(fresh: Iterable[tuple[Question, object]]) -> None:
         for key in sorted(key for key in rows if key[:2] == (name, of)):
             text += f"  {key[2]}\n    {json.dumps(rows[key], ensure_ascii=False)}\n"
     KEPT.write_text(text)
+
+
+# --- fixtures, which a folder's conftest.py imports ---
+
+
+@pytest.fixture(scope="module")
+def sides(
+    request: pytest.FixtureRequest, command: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Beside]:
+    """For `beside`. A module's function `prepare` makes on each side what its tests ask about."""
+    prepare = getattr(request.module, "prepare", None)
+    folder = tmp_path_factory.mktemp("beside")
+    made = Beside(command, folder, request.config.option.peers, prepare)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def beside(sides: Beside, request: pytest.FixtureRequest) -> Beside:
+    """minirun beside docker, whose answers are kept."""
+    sides.asked = []
+    request.node.user_properties.append(("docker", sides.asked))
+    return sides
