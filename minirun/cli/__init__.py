@@ -33,6 +33,7 @@ with lazy:
     from minirun.cli.runc import state as state_command
     from minirun.engines import rootless
     from minirun.image import workshop
+    from minirun.running import shelves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def main(argv: list[str] | None = None) -> int:
             return SIGNALLED + 13  # SIGPIPE
         return report(from_os(error), settings)
     except ModuleNotFoundError as error:
-        reason = workshop.missing(error)
+        reason = workshop.missing(error) or shelves.missing(error)
         if reason is None:
             raise
         return report(reason, settings)

@@ -2,7 +2,7 @@
 
 Each function loads the module that its body names, at the first call: the runtime imports no shelf,
 and runs without them. minirun.core.rings does the same for the core. Where a shelf is not there,
-each raises UsageError.
+each raises ModuleNotFoundError, of which :func:`missing` makes what the user is told.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SHELVES = ("docker", "toolkit", "faces")
 
 def audience(directory: str, stdin: int, master: int) -> Audience:
     """Return who is attached to a container in the background: nobody yet. Raises OSError."""
-    made: Audience = _from_shelf("minirun.docker.attached.Attached")(directory, stdin, master)
+    made: Audience = rings.imported("minirun.docker.attached.Attached")(directory, stdin, master)
     return made
 
 
@@ -37,13 +37,13 @@ def attach(
 
     Raises MinirunError, OSError.
     """
-    act = _from_shelf("minirun.docker.attach.attach")
+    act = rings.imported("minirun.docker.attach.attach")
     return int(act(container, keys, stdin=stdin, proxy=proxy, first=first))
 
 
 def check_restart(policy: str) -> None:
     """Raise UsageError unless --restart may say this."""
-    _from_shelf("minirun.docker.restarts.parse")(policy)
+    rings.imported("minirun.docker.restarts.parse")(policy)
 
 
 def go_on(container: Container, status: int, run: Callable[[Container], int]) -> int:
@@ -51,23 +51,23 @@ def go_on(container: Container, status: int, run: Callable[[Container], int]) ->
 
     Raises MinirunError, OSError.
     """
-    return int(_from_shelf("minirun.docker.restarts.go_on")(container, status, run))
+    return int(rings.imported("minirun.docker.restarts.go_on")(container, status, run))
 
 
 def watch_health(container: Container) -> None:
     """Start the process that checks the health of a container, if one is to. Raises OSError."""
-    _from_shelf("minirun.docker.health.watch")(container)
+    rings.imported("minirun.docker.health.watch")(container)
 
 
 def join_mps(options: RunOptions, text: str, settings: Settings) -> RunOptions:
     """Return the options of a client of NVIDIA's MPS. Raises UsageError, GPUError."""
-    joined: RunOptions = _from_shelf("minirun.toolkit.mps.join")(options, text, settings)
+    joined: RunOptions = rings.imported("minirun.toolkit.mps.join")(options, text, settings)
     return joined
 
 
 def show_plan(container: Container) -> None:
     """Print what a start would do: --dry-run. Raises MinirunError, OSError."""
-    _from_shelf("minirun.faces.show.text.dry_run.write")(container)
+    rings.imported("minirun.faces.show.text.dry_run.write")(container)
 
 
 def viewers(flags: RunFlags, *, show: bool) -> Any:
@@ -75,23 +75,20 @@ def viewers(flags: RunFlags, *, show: bool) -> Any:
 
     Raises UsageError, OSError.
     """
-    return _from_shelf("minirun.faces.commands.view.viewers")(flags, show=show)
+    return rings.imported("minirun.faces.commands.view.viewers")(flags, show=show)
 
 
 def sweep_attempts(root: str) -> list[str]:
     """Remove what a killed `doctor` left below a state root; return its names. Raises OSError."""
     try:
-        return list(_from_shelf("minirun.faces.doctor.attempts.sweep")(root))
-    except UsageError:
+        return list(rings.imported("minirun.faces.doctor.attempts.sweep")(root))
+    except ModuleNotFoundError:
         return []  # without a doctor nothing is left of one
 
 
-def _from_shelf(path: str) -> Any:
-    """Return what a path names. Raises UsageError if its shelf is not there."""
-    try:
-        return rings.imported(path)
-    except ModuleNotFoundError as error:
-        shelf = path.split(".")[1]
-        if error.name != f"minirun.{shelf}":
-            raise
-        raise UsageError(f"this needs minirun/{shelf}, which is not here") from None
+def missing(error: ModuleNotFoundError) -> UsageError | None:
+    """Return what to tell the user if an import failed because a shelf is not there, else None."""
+    shelf = (error.name or "").removeprefix("minirun.")
+    return (
+        UsageError(f"this needs minirun/{shelf}, which is not here") if shelf in SHELVES else None
+    )
