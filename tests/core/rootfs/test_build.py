@@ -289,6 +289,23 @@ def test_later_mounts_lie_over_earlier_ones(tmp_path: Path, tree: Path, isolated
     isolated(body)
 
 
+def test_a_procfs_may_be_bound_at_proc(tmp_path: Path, tree: Path, isolated: Any) -> None:
+    """Nothing else may: it would show files of its own as the kernel's."""
+    row = {"destination": "/proc", "type": "bind", "source": "/proc", "options": ["rbind"]}
+
+    def body() -> None:
+        fill(tmp_path, row)
+        assert os.path.ismount(tree / "proc") and (tree / "proc/self/stat").exists()
+
+    isolated(body)
+
+    def other() -> None:
+        with pytest.raises(ConfigError, match=r"/proc"):
+            fill(tmp_path, {**row, "source": str(tree)})
+
+    isolated(other)
+
+
 def test_a_tmpfs_has_the_mode_of_the_directory_below(
     tmp_path: Path, tree: Path, isolated: Any
 ) -> None:
