@@ -49,7 +49,7 @@ def test_whole_numbers_have_one_reader() -> None:
     asked = {
         f"{path}:{call.lineno}: {ast.unparse(call)}: minirun.core.keeping.numbers.whole instead"
         for path, module in TREE.items()
-        if path != "minirun/core/keeping/numbers.py" and not path.startswith("minirun/gpu/")
+        if path != "minirun/core/keeping/numbers.py"
         for call in ast.walk(module)
         if isinstance(call, ast.Attribute) and call.attr in ("isdigit", "isdecimal", "isnumeric")
         if not isinstance(call.value, ast.Subscript)  # one character: what kind of word begins here
@@ -58,7 +58,7 @@ def test_whole_numbers_have_one_reader() -> None:
 
 
 def imports() -> Iterator[tuple[str, str]]:
-    """Yield each module outside of gpu/, with "MODULE" or "MODULE.NAME" that it imports."""
+    """Yield each module, with "MODULE" or "MODULE.NAME" that it imports."""
     for path, module in TREE.items():
         for node in ast.walk(module):
             if isinstance(node, ast.Import):
@@ -69,11 +69,7 @@ def imports() -> Iterator[tuple[str, str]]:
 
 def test_what_is_imported_in_one_place() -> None:
     """A name that costs time, or that needs a comment, is taken from the one module that has it."""
-    found = {
-        path
-        for path, name in imports()
-        if name.partition(".")[0] == "_signal" and not path.startswith("minirun/gpu/")
-    }
+    found = {path for path, name in imports() if name.partition(".")[0] == "_signal"}
     assert found == {"minirun/core/kernel/signals.py"}
 
 
@@ -93,7 +89,7 @@ def test_waits_with_a_deadline_have_one_loop() -> None:
         path
         for path, module in TREE.items()
         for node in ast.walk(module)
-        if isinstance(node, ast.While) and not path.startswith("minirun/gpu/")
+        if isinstance(node, ast.While)
         and {"time.sleep", "time.monotonic"} <= {ast.unparse(each) for each in ast.walk(node)
                                                  if isinstance(each, ast.Attribute)}
     }  # fmt: skip
@@ -110,9 +106,7 @@ def test_the_default_path_is_written_once() -> None:
         for path, module in TREE.items()
         for node in ast.walk(module)
         if isinstance(node, ast.Constant) and str(node.value).endswith(PATH)
-        if not path.startswith(
-            ("minirun/gpu/", "minirun/faces/teach/levels/")
-        )  # a fixture of a level
+        if not path.startswith("minirun/faces/teach/levels/")  # a fixture of a level
     }
     assert found == {"minirun/core/config.py"}
 
@@ -120,7 +114,7 @@ def test_the_default_path_is_written_once() -> None:
 def test_type_checking_has_one_spelling() -> None:
     """TYPE_CHECKING = False: typing would cost 4 ms at every start."""
     found = {path for path, name in imports() if name == "typing.TYPE_CHECKING"}
-    assert {path for path in found if not path.startswith("minirun/gpu/")} == set()
+    assert found == set()
 
 
 def test_the_words_of_an_error_are_put_in_one_place() -> None:
@@ -129,7 +123,6 @@ def test_the_words_of_an_error_are_put_in_one_place() -> None:
         f"{path}:{node.lineno}: {ast.unparse(node)}: minirun.core.errors.reason instead"
         for path, module in TREE.items()
         if path not in ("minirun/core/errors.py", "minirun/cgroups/bpf.py")
-        and not path.startswith("minirun/gpu/")
         for node in ast.walk(module)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "os.strerror"
         if "error.errno" in ast.unparse(node)
@@ -156,7 +149,7 @@ def test_an_error_of_the_kernel_has_its_name() -> None:
             elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
                 names = {ast.unparse(name).lstrip("_") for name in node.targets}
                 bare = any(getattr(errno, name, -1) == node.value.value for name in names)
-            if bare and not path.startswith("minirun/gpu/"):
+            if bare:
                 found.add(f"{path}:{node.lineno}: {ast.unparse(node)}")
     assert found == set()
 

@@ -7,6 +7,7 @@ is the host's own. Which folder may be one: minirun.gpu.trusted.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -80,7 +81,7 @@ def read(root: str, path: str) -> bytes:
     fd = open_file(root, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(22, "not a regular file", root + path)
+            raise OSError(errno.EINVAL, "not a regular file", root + path)
         chunks = bytearray()
         while len(chunks) < _LIMIT and (chunk := os.read(fd, 1 << 16)):
             chunks += chunk

@@ -19,7 +19,6 @@ time and the size of files are limited; a FIFO as ld.so.conf only costs PATIENCE
 
 from __future__ import annotations
 
-import _signal
 import os
 import resource
 import select
@@ -28,7 +27,7 @@ import stat
 from minirun.core import events
 from minirun.core.errors import GPUError, from_os
 from minirun.core.keeping.visible import clean, warn
-from minirun.core.kernel import files, mounts, namespaces, process
+from minirun.core.kernel import files, mounts, namespaces, process, signals
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.own_root import OwnRoot, has, refusal
 
@@ -44,7 +43,6 @@ TIMEOUT = 20
 """Seconds; a large image on a cold disk takes some."""
 PATIENCE = 5
 """Seconds. A program that reads and writes files never sleeps; one that sleeps waits for a FIFO."""
-_SIGKILL = 9
 _SAID = 4096
 _SHOWN = 500
 """Characters: what ldconfig prints may hold the content of any file of the image."""
@@ -157,7 +155,7 @@ def _wait(name: str, pid: int, pidfd: int, failure: int, said: int) -> None:
         text = _drain(said, TIMEOUT, pidfd) if reason == b"" else None
     finally:
         # If it has closed its output it is in exit_group(2), whose status no signal can change.
-        _signal.pidfd_send_signal(pidfd, _SIGKILL)
+        signals.pidfd_send_signal(pidfd, signals.SIGKILL)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         os.close(pidfd)
     if reason:
@@ -235,7 +233,7 @@ def _become(
     try:
         events.become("cli", int(os.readlink("/proc/self")))  # the host's /proc: the pid out there
         why = "it does not outlive stage 5, which waits for it"
-        process.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why=why)
+        process.prctl(process.PR_SET_PDEATHSIG, signals.SIGKILL, why=why)
         if target.entrance:
             target.entrance.join()
         _enter(target, hidden)
@@ -308,7 +306,7 @@ def _drop(owner: tuple[int, int]) -> None:
     process.capset(mask, mask, mask, why="only CAP_DAC_OVERRIDE is left")
     process.prctl(process.PR_CAP_AMBIENT, process.PR_CAP_AMBIENT_RAISE, _CAP_DAC_OVERRIDE)
     if owner != (0, 0):
-        process.prctl(process.PR_SET_PDEATHSIG, _SIGKILL, why="setuid has cleared it")
+        process.prctl(process.PR_SET_PDEATHSIG, signals.SIGKILL, why="setuid has cleared it")
 
 
 def _limit() -> None:

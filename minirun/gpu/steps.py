@@ -8,6 +8,7 @@ of the container's root, in which nothing is made among files of the host that a
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -138,7 +139,7 @@ class DeviceNode(Record):
             finally:
                 os.close(node)
         except OSError as error:
-            if error.errno == 22 and getattr(error, "call", "") == "open_tree":
+            if error.errno == errno.EINVAL and getattr(error, "call", "") == "open_tree":
                 text = "simulated GPUs in a user namespace need Linux 6.15"
                 raise GPUError(text, "a mount that hangs nowhere cannot be copied before") from None
             raise

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.core.errors import GPUError
+from minirun.core.errors import GPUError, reason
 from minirun.core.keeping import places
 from minirun.core.keeping.settings import unprivileged
 
@@ -65,7 +65,7 @@ def not_a_folder(path: str) -> str:
     except FileNotFoundError:
         return "no such directory"
     except OSError as error:
-        return os.strerror(error.errno or 0).lower()
+        return reason(error)
     return ""
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import os
 
 from minirun.common.waiting import until
+from minirun.core.config import DEFAULT_PATH
 from minirun.core.errors import GPUError, UsageError
 from minirun.core.keeping import places, state
 from minirun.core.keeping.numbers import whole
@@ -201,7 +202,7 @@ def _run(root: str, argv: list[str], text: str = "", *, visible: tuple[str, ...]
     Raises GPUError with its first line, OSError.
     """
     env = {
-        "PATH": lookup.DEFAULT_PATH,
+        "PATH": DEFAULT_PATH,
         "CUDA_MPS_PIPE_DIRECTORY": pipes(root),
         "CUDA_MPS_LOG_DIRECTORY": logs(root),
     }

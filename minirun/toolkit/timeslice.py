@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import subprocess
 
+from minirun.core.config import DEFAULT_PATH
 from minirun.core.errors import GPUError
 from minirun.gpu.inventory import Gpu, Inventory
 from minirun.gpu.nvidia.shared import lookup
@@ -47,7 +48,7 @@ def _program(found: Inventory) -> str:
 
 def _run(argv: list[str]) -> str:
     """Run nvidia-smi; return what it prints. Raises GPUError with its last line."""
-    env = {"PATH": os.environ.get("PATH", lookup.DEFAULT_PATH)}
+    env = {"PATH": os.environ.get("PATH", DEFAULT_PATH)}
     try:
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -13,6 +13,7 @@ only those, as in the real stack.
 from __future__ import annotations
 
 from minirun.core.errors import GPUError, UsageError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.gpu.asked.request import CAPABILITIES
 from minirun.gpu.inventory import Gpu, Inventory, Mig
@@ -126,7 +127,8 @@ def _with_domain(item: str) -> str:
 
 def _is_index(text: str) -> bool:
     """Return True for a number from 0 to 9999, as Python writes it."""
-    return text.isascii() and text.isdigit() and len(text) <= 4 and str(int(text)) == text
+    number = whole(text, most=9999)
+    return number is not None and str(number) == text
 
 
 def _is_selector(text: str) -> bool:
@@ -182,8 +184,8 @@ def choose(inventory: Inventory, devices: tuple[str, ...]) -> tuple[Gpu, ...]:
 def _find(inventory: Inventory, device: str) -> tuple[Gpu, Mig | None]:
     """Return the GPU, and the MIG device of it, that one selector means. Raises GPUError."""
     bus_id, index = pci(device), device
-    if device.isascii() and device.isdigit():
-        index = device.lstrip("0") or "0"  # nvidia-container-cli takes 01 for 1
+    if (number := whole(device)) is not None:
+        index = str(number)  # nvidia-container-cli takes 01 for 1
     for gpu in inventory.gpus:
         if index == str(gpu.number) or device.lower() == gpu.uuid.lower():
             return gpu, None

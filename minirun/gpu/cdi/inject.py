@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.core.errors import GPUError
+from minirun.core.errors import GPUError, reason
 from minirun.core.rootfs.own_root import refusal
 from minirun.gpu.cdi.container_edits import dump_hook
 from minirun.gpu.edits import Edits
@@ -60,7 +60,7 @@ def _complete(node: DeviceNode) -> DeviceNode:
     except OSError as error:
         if is_whole:
             return node  # it says all that must be known; only the mode is the runtime's then
-        what = os.strerror(error.errno or 0).lower()
+        what = reason(error)
         hint = "the CDI spec is older than the driver? make it anew: nvidia-ctk cdi generate"
         raise GPUError(f'failed to stat CDI host device "{path}": {what}', hint) from None
     found = _KINDS.get(stat.S_IFMT(status.st_mode))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from minirun.common.schema import SchemaError
-from minirun.core.errors import GPUError
+from minirun.core.errors import GPUError, reason
 from minirun.core.keeping import jsonlite
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.state import read_bytes
@@ -140,7 +140,7 @@ def load(folders: tuple[str, ...] = FOLDERS) -> CdiRegistry:
                 found = parse(read_bytes(path).decode(), as_json=path.endswith(".json"))
                 registry.add(CdiSpec(path, priority, check(found)))
             except OSError as error:
-                what = os.strerror(error.errno or 0).lower()
+                what = reason(error)
                 registry.warnings.append(f"{path}: {what}; the file is not used")
             except ValueError as error:
                 text = " ".join(str(error).split())
@@ -157,7 +157,7 @@ def _names(registry: CdiRegistry, folder: str) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        registry.warnings.append(f"{folder}: {os.strerror(error.errno or 0).lower()}")
+        registry.warnings.append(f"{folder}: {reason(error)}")
         return []
 
 

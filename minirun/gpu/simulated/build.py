@@ -11,6 +11,7 @@ import os
 import stat
 
 from minirun.core.keeping import jsonlite
+from minirun.core.keeping.numbers import whole
 from minirun.core.rootfs.tree import remove_tree
 from minirun.gpu.inventory import Gpu, Mig
 from minirun.gpu.nvidia.shared import catalog
@@ -50,7 +51,7 @@ def clean(drivers: str) -> None:
     """Remove what killed runs left half-made in the store's folder `drivers`."""
     for name in os.listdir(drivers):
         pid = name.removeprefix(_TEMPORARY).partition("-")[0]
-        is_draft = name.startswith(_TEMPORARY) and pid.isascii() and pid.isdecimal()
+        is_draft = name.startswith(_TEMPORARY) and whole(pid) is not None
         if is_draft and not os.path.exists(f"/proc/{pid}"):
             remove_tree(f"{drivers}/{name}")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from minirun.core.errors import UsageError
 from minirun.core.keeping import jsonlite
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 
 MODELS = {
@@ -104,7 +105,7 @@ def from_pairs(pairs: dict[str, str], where: str) -> SimulatedSpec:
 def cuda_version(driver: str, where: str = "driver") -> str:
     """Return the CUDA version that a driver version came with. Raises UsageError."""
     parts = driver.split(".")
-    if len(driver) > 20 or len(parts) not in (2, 3) or not all(_digits(part) for part in parts):
+    if len(driver) > 20 or len(parts) not in (2, 3) or None in map(whole, parts):
         raise UsageError(f"{where}: driver {driver!r} is no driver version", "as in 550.163.01")
     branch = max((first for first in _CUDA if first <= int(parts[0])), default=0)
     if not branch:
@@ -112,14 +113,11 @@ def cuda_version(driver: str, where: str = "driver") -> str:
     return _CUDA[branch]
 
 
-def _digits(text: str) -> bool:
-    return text.isascii() and text.isdigit()
-
-
 def _number(text: str, where: str, limit: int) -> int:
-    if not _digits(text) or len(text) > 4 or int(text) > limit:
+    number = whole(text, most=limit)
+    if number is None:
         raise UsageError(f"{where}: {text!r} is no number from 0 to {limit}", _HINT)
-    return int(text)
+    return number
 
 
 def _text(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from minirun.core.errors import GPUError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.core.lazy import lazy
 from minirun.gpu import driverroot, trusted
@@ -89,10 +90,10 @@ def choose(found: Cards, names: tuple[str, ...]) -> tuple[Card, ...]:
         if word.lower() in NOTHING:
             continue
         cards = [card for card in found.cards if _means(word.lower(), card)]
-        first, dash, last = word.partition("-")
-        if not cards and dash and first.isdecimal() and last.isdecimal():
-            cards = [card for card in found.cards if int(first) <= card.number <= int(last)]
-            if len(cards) != int(last) - int(first) + 1:
+        first, last = map(whole, (*word.split("-", 1), "")[:2])
+        if not cards and first is not None and last is not None:
+            cards = [card for card in found.cards if first <= card.number <= last]
+            if len(cards) != last - first + 1:
                 cards = []
         if not cards and word.lower() != "all":
             there = ", ".join(str(card.number) for card in found.cards)

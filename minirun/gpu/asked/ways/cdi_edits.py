@@ -8,6 +8,7 @@ by default since 1.18 ("jit-cdi"): there, too, the devices' edits come before th
 from __future__ import annotations
 
 from minirun.core.errors import GPUError
+from minirun.core.keeping.numbers import whole
 from minirun.gpu import drivers
 from minirun.gpu.asked.request import DEFAULT_CAPABILITIES, GpuOptions, NvidiaRequest
 from minirun.gpu.asked.ways.records import CdiEdits, GpuRequest
@@ -119,7 +120,7 @@ def _names(request: GpuRequest, found: registry.CdiRegistry) -> list[str]:
     if not selector.amount:
         return [f"{kind}={device}" for device in selector.devices if device != "none"]
     there = [name.partition("=")[2] for name in found.devices if name.startswith(f"{kind}=")]
-    indices = sorted(int(name) for name in there if name.isdigit())
+    indices = sorted(number for name in there if (number := whole(name)) is not None)
     simulated = any(found.devices[f"{kind}={index}"].simulated for index in indices[:1])
     driver = "simulated" if simulated else "nvidia"
     hint = f"the CDI specs have {len(indices)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minirun.core.config import GPU_HOOK
+from minirun.core.config import DEFAULT_PATH, GPU_HOOK
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
 from minirun.gpu import drivers, share, simulated
@@ -26,7 +26,7 @@ def row(driver: str, store: str) -> dict[str, Any]:
     if not path:
         hint = "install NVIDIA's container toolkit, or leave --gpu-mode out"
         raise UsageError(f"--gpu-mode hook: no {GPU_HOOK} in PATH or /usr/bin", hint)
-    env = [f"PATH={lookup.DEFAULT_PATH}"]
+    env = [f"PATH={DEFAULT_PATH}"]
     if driver == "simulated":
         simulation = spec.load(*simulated.in_force(store))
         env += [f"MINIRUN_SIM={simulation}", f"MINIRUN_STORE={store}"]

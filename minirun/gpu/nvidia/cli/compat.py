@@ -18,6 +18,7 @@ import stat
 
 from minirun.core import events
 from minirun.core.errors import GPUError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import RESOLVE, Root
@@ -102,7 +103,8 @@ def plan(
     if request.cuda_compat_mode != "ldconfig":
         steps = [CompatLibrary(lib.fd, lib.source, f"{folder}/{lib.name}") for lib in fitting]
         return tuple(steps), ()
-    newer = any(lib.major.isdecimal() and int(lib.major) > int(majors) for lib in fitting)
+    own = whole(majors)
+    newer = own is not None and any((whole(lib.major) or 0) > own for lib in fitting)
     return (), (FOLDER,) if newer else ()
 
 

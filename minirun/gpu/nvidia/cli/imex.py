@@ -7,6 +7,7 @@ and whose minor is N. The container gets those it asks for; there is nothing els
 from __future__ import annotations
 
 from minirun.core.errors import GPUError
+from minirun.core.keeping.numbers import whole
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli.nodes import node_of
 from minirun.gpu.nvidia.shared.catalog import IMEX_FOLDER
@@ -20,13 +21,12 @@ def numbers(channels: tuple[str, ...]) -> list[int]:
     """Return the channels of --imex-channel. Raises GPUError for what is no number."""
     found = []
     for channel in filter(None, channels):
-        digits = channel.lstrip("0") or "0"
-        is_number = channel.isascii() and channel.isdigit() and len(digits) <= len(str(_MOST))
-        if not is_number or int(digits) >= _MOST:
+        number = whole(channel, most=_MOST - 1)
+        if number is None:
             raise GPUError(
                 f"error parsing IMEX info: {channel}: invalid channel id", "as in --imex-channel=0"
             )
-        found.append(int(digits))
+        found.append(number)
     return list(dict.fromkeys(found))
 
 

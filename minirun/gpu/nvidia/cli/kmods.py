@@ -13,10 +13,12 @@ the log is the container's, and a module that cannot be loaded is one warning mo
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
 from minirun.core import events
+from minirun.core.config import DEFAULT_PATH
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import files, mounts, namespaces, process
 from minirun.gpu import driverroot
@@ -165,7 +167,7 @@ def _module(name: str, tell: Callable[[str], None]) -> bool:
     if os.path.isdir(f"/sys/module/{name.replace('-', '_')}"):
         return True
     program = driverroot.word("", "/proc/sys/kernel/modprobe") or "/sbin/modprobe"
-    env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    env = {"PATH": DEFAULT_PATH}
     if (
         _in_child(
             lambda: process.execve(program, [program, "-q", "--", name], env), "for a kernel module"
@@ -201,7 +203,7 @@ def _node(
     try:
         major = {**character_majors(), "nvidia": catalog.NVIDIA}.get(driver)
         if major is None:
-            raise FileNotFoundError(2, "no such driver in /proc/devices", path)
+            raise FileNotFoundError(errno.ENOENT, "no such driver in /proc/devices", path)
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
         _make(path, os.makedev(major, minor), access)
         link = f"/dev/char/{major}:{minor}"

@@ -10,6 +10,7 @@ conditions on one hold; and the error names the first alternative.
 from __future__ import annotations
 
 from minirun.core.errors import GPUError
+from minirun.core.keeping.numbers import whole
 from minirun.gpu.asked.request import UnmetRequirement
 from minirun.gpu.inventory import Gpu, Inventory
 
@@ -76,10 +77,10 @@ def _holds(text: str, facts: dict[str, str]) -> bool:
 def _version(text: str) -> list[int]:
     """Return 12.4.0 as [1, 12, 4]: zeros at its end do not count. [] if it is no version."""
     parts = [part for part in text.split(".") if part]
-    digits = all(part.isascii() and part.isdigit() and len(part) < _LONGEST for part in parts)
-    if text.startswith(".") or not digits:
+    read = [whole(part, most=10**_LONGEST) for part in parts]
+    if text.startswith(".") or None in read:
         return []
-    numbers = [1, *map(int, parts)]
+    numbers = [1, *(number for number in read if number is not None)]
     while numbers[-1] == 0:
         numbers.pop()
     return numbers if parts else []

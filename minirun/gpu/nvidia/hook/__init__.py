@@ -21,6 +21,7 @@ from minirun.core import events
 from minirun.core.config import Config
 from minirun.core.errors import UsageError
 from minirun.core.keeping.choices import Choices
+from minirun.core.keeping.numbers import whole
 from minirun.core.lazy import lazy
 from minirun.gpu.asked.request import CAPABILITIES, VISIBLE, NvidiaRequest
 from minirun.gpu.nvidia.shared.environment import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _LISTS = {"device": "devices", "imex-channel": "imex_channels", "require": "requirements"}
 """Option that may be repeated → field of NvidiaRequest; all others are called as their field is."""
+_LARGEST_PID = (1 << 31) - 1
 _OURS = ("NVIDIA_", "CUDA_")
 """The prefixes of the variables that the hook reads."""
 _read: list[HookSettings] = []
@@ -161,10 +163,10 @@ def read(argv: list[str]) -> NvidiaRequest:
 
 def _pid(text: str) -> int:
     """Return a pid; 0, which means the caller's parent, for a negative one. Raises UsageError."""
-    digits = text.removeprefix("-")
-    is_number = digits.isascii() and digits.isdigit()
-    if not is_number or len(digits) > 10 or int(digits) >> 31:
+    number = whole(text, -_LARGEST_PID, _LARGEST_PID)
+    if number is None:
+        is_number = text.removeprefix("-").strip("0123456789") == "" != text.removeprefix("-")
         why = "numerical result out of range" if is_number else "invalid argument"
         what = f"nvidia-container-cli: input error: parse pid failed: {why}"
         raise UsageError(what, "as in --pid=1234", 1)
-    return max(int(text), 0)
+    return max(number, 0)

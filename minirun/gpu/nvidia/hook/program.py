@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from minirun.core.config import environment_of
-from minirun.core.errors import ConfigError, GPUError
+from minirun.core.errors import ConfigError, GPUError, reason
 from minirun.core.keeping import jsonlite, places
 from minirun.core.keeping.state import read_text
 from minirun.core.keeping.visible import clean
@@ -64,7 +64,7 @@ def execute(argv: list[str], toolkit: Toolkit) -> NoReturn:
         os.execve(toolkit.cli_path, [toolkit.cli_path, *argv], env)
     except OSError as error:
         hint = f"nvidia-container-cli.path in {toolkit.source}"
-        what = os.strerror(error.errno or 0).lower()
+        what = reason(error)
         raise GPUError(f"exec failed: {toolkit.cli_path}: {what}", hint, status=1) from None
 
 

@@ -13,6 +13,7 @@ import os
 
 from minirun.core.config import environment_of
 from minirun.core.errors import GPUError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.state import read_text
 from minirun.gpu.asked.request import CAPABILITIES, DEFAULT_CAPABILITIES, VISIBLE, NvidiaRequest
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 DRIVER_CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")  # Go's strconv.ParseBool
-_DIGITS = 11
 _VOLUMES = "/var/run/nvidia-container-devices/"
 IMEX, CDI = "imex/", "cdi/"
 """Mounts below _VOLUMES that name no GPU: imex/CHANNEL, and cdi/VENDOR/CLASS/DEVICE."""
@@ -249,14 +249,15 @@ def _version(text: str) -> tuple[list[str], str]:
     if not is_whole or not all(map(_is_number, numbers)):
         return [], "invalid version string"
     for name, part in zip(("major", "minor"), numbers, strict=False):
-        if len(part) >= _DIGITS or int(part) >= 1 << 32:
+        if whole(part, most=(1 << 32) - 1) is None:
             return [], f"invalid {name} version"
     return numbers, ""
 
 
 def _is_number(text: str) -> bool:
     """Return True for a number of a semantic version: without zeros before it."""
-    return text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
+    is_number = bool(text) and not text.strip("0123456789")  # however long
+    return is_number and (text == "0" or not text.startswith("0"))
 
 
 def _mig(env: dict[str, str], name: str, privileged: bool) -> str:

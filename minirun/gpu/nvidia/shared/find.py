@@ -16,11 +16,11 @@ from __future__ import annotations
 import os
 import stat
 
+from minirun.core.config import DEFAULT_PATH
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot
 from minirun.gpu.nvidia.shared import ldcache
 from minirun.gpu.nvidia.shared.catalog import LD_SO_CACHE
-from minirun.gpu.nvidia.shared.lookup import DEFAULT_PATH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ podman starts a runtime without PATH (its kill and delete), so PATH alone is not
 import os
 import sys
 
+from minirun.core.config import DEFAULT_PATH
 from minirun.core.errors import GPUError
-
-DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def program(name: str) -> str:

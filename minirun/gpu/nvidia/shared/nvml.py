@@ -11,7 +11,6 @@ each other. nvidia-ml-py (module pynvml) is imported in the child alone.
 
 from __future__ import annotations
 
-import _signal
 import errno
 import grp
 import os
@@ -20,8 +19,9 @@ import select
 
 from minirun.core.errors import GPUError
 from minirun.core.keeping import jsonlite
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import unprivileged
-from minirun.core.kernel import mounts, namespaces, process
+from minirun.core.kernel import mounts, namespaces, process, signals
 from minirun.core.lazy import lazy
 from minirun.gpu import driverroot
 from minirun.gpu.inventory import Gpu, Mig
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 NOBODY = 65534
 TIMEOUT = 30
 """Seconds; a GPU without persistence mode takes some of them to wake up."""
-_SIGKILL = 9
 NO_LIBRARY = (
     "initialization error: load library failed: libnvidia-ml.so.1: cannot open shared object file: "
     "no such file or directory"
@@ -68,11 +67,10 @@ def user_of(text: str) -> tuple[int, int]:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(text)
-    if len(text) > 10 or int(text) >= 2**32 - 1:
-        raise OverflowError(text)
-    return int(text)
+    number = whole(text, most=2**32 - 2)
+    if number is None:
+        raise (OverflowError if text.strip("0123456789") == "" else ValueError)(text)
+    return number
 
 
 def query(
@@ -117,7 +115,7 @@ def ask(
     try:
         text = _read(answer_fd)
     finally:
-        _signal.pidfd_send_signal(pidfd, _SIGKILL)
+        signals.pidfd_send_signal(pidfd, signals.SIGKILL)
         os.waitpid(pid, 0)
         os.close(pidfd)
         os.close(answer_fd)

@@ -26,6 +26,7 @@ import stat
 
 from minirun.core import events
 from minirun.core.errors import GPUError
+from minirun.core.keeping.numbers import whole
 from minirun.gpu import driverroot, trusted
 from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
@@ -145,7 +146,7 @@ def kernel_version(root: str = "") -> str:
     except FileNotFoundError:
         raise GPUError(f"no nvidia driver is loaded: there is no {base}{path}", hint) from None
     for word in text.partition("\n")[0].split():
-        if word.replace(".", "").isdigit() and "." in word:
+        if "." in word and None not in map(whole, word.split(".")):
             return word
     raise GPUError(f"{base}{path}: no driver version in its first line", hint)
 
@@ -161,8 +162,8 @@ def character_majors(root: str = "") -> dict[str, int]:
     text = driverroot.read(root if driverroot.exists(root, path) else "", path).decode()
     for line in text.partition("Block devices:")[0].splitlines():
         number, _, name = line.strip().partition(" ")
-        if number.isdigit():
-            majors["nvidia" if name == "nvidia-frontend" else name] = int(number)
+        if (major := whole(number)) is not None:
+            majors["nvidia" if name == "nvidia-frontend" else name] = major
     return majors
 
 

@@ -27,13 +27,13 @@ from ctypes import (
     sizeof,
 )
 
+from minirun.core.config import DEFAULT_PATH
 from minirun.core.errors import GPUError
 from minirun.gpu import driverroot
 from minirun.gpu.driverroot import DXG
 from minirun.gpu.inventory import ControlNode, HostFile, Inventory
 from minirun.gpu.nvidia.shared import catalog, ldcache, nvml
 from minirun.gpu.nvidia.shared.find import Finder, real
-from minirun.gpu.nvidia.shared.lookup import DEFAULT_PATH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 
+from minirun.core.keeping.numbers import whole
 from minirun.gpu import driverroot
 from minirun.gpu.nvidia.cli.planner import LINKS
 from minirun.gpu.nvidia.shared.catalog import MPS_PIPES
@@ -105,7 +106,9 @@ def _links_of(library: str, names: dict[str, str]) -> list[tuple[str, str]]:
     sonames = [
         name
         for name, target in names.items()
-        if target == library and name.startswith(f"{plain}.") and name[len(plain) + 1 :].isdigit()
+        if target == library
+        and name.startswith(f"{plain}.")
+        and whole(name[len(plain) + 1 :]) is not None
     ]
     found += [(library, soname) for soname in sonames]
     if names.get(plain) == library:

@@ -18,6 +18,7 @@ import os
 import stat
 
 from minirun.core.errors import GPUError
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.gpu.edits import CdiHook, Edits
 from minirun.gpu.inventory import Gpu, Inventory, Mig
@@ -85,9 +86,9 @@ def _choose(rows: list[Any], name: str) -> Any:
         if name in row[:2]:
             return row
     gpu, colon, mig = name.partition(":")
-    if gpu.isdigit() and not colon:
+    if whole(gpu) is not None and not colon:
         what = "failed to get device handle from index: Invalid Argument"
-    elif gpu.isdigit() and mig.isdigit():
+    elif None not in (whole(gpu), whole(mig)):
         lacks = not any(row[0] == gpu for row in rows)
         what = "failed to get MIG handle by index: Not Found"
         what = "failed to get parent device handle: Invalid Argument" if lacks else what

@@ -28,6 +28,7 @@ import stat
 import zlib
 
 from minirun.core.errors import MinirunError
+from minirun.core.keeping.numbers import whole
 from minirun.core.kernel import files, mounts
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.operations import Bind, attach
@@ -206,13 +207,11 @@ def enable_compat(root: Root, driver: str, folder: str) -> None:
 
     A folder with several drivers' is left alone. Raises OSError.
     """
-    major = driver.partition(".")[0]
+    major = whole(driver.partition(".")[0])
     found = [name for name in _regular_files(root, folder) if name.startswith(_CUDA)]
     versions = [name.removeprefix(_CUDA) for name in found]
-    numbers = [text.partition(".")[0] for text in versions if "." in text]
-    if len(numbers) != 1 or not (numbers[0].isdecimal() and major.isdecimal()):
-        return
-    if int(numbers[0]) <= int(major):
+    numbers = [whole(text.partition(".")[0]) for text in versions if "." in text]
+    if len(numbers) != 1 or numbers[0] is None or major is None or numbers[0] <= major:
         return
     write_new(root, f"{_DROP_INS}/00-compat-{os.getpid()}.conf", f"{folder}\n".encode(), 0o644)
 
@@ -261,7 +260,7 @@ def _gpu_minors(root: Root) -> list[int]:
     except FileNotFoundError:
         return []
     try:
-        names = [name for name in os.listdir(fd) if name.removeprefix("nvidia").isdecimal()]
+        names = [name for name in os.listdir(fd) if whole(name.removeprefix("nvidia")) is not None]
         nodes = [os.stat(name, dir_fd=fd, follow_symlinks=False) for name in names]
     finally:
         os.close(fd)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 
 from minirun.core.errors import GPUError, UsageError
+from minirun.core.keeping.numbers import whole
 from minirun.gpu import driverroot
 from minirun.gpu.edits import Edits
 from minirun.gpu.inventory import Inventory
@@ -88,7 +89,7 @@ def channels(finder: Finder, wanted: tuple[str, ...]) -> dict[str, Edits]:
     found = {}
     for name in names:
         number = name.removeprefix("channel")
-        if not number.isdigit():
+        if whole(number) is None:
             raise GPUError(f"invalid channel ID {name}", "a number, as in 0 or channel0", 1)
         path = _CHANNELS + number
         node = DeviceNode(path, "", 0, 0, None, None, None, "", finder.dev_root + path)

@@ -11,7 +11,7 @@ import os
 import sys
 
 from minirun.core import rings
-from minirun.core.errors import GPUError, from_os
+from minirun.core.errors import GPUError, from_os, reason
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.own_root import OwnRoot
 from minirun.gpu import apply, ldconfig
@@ -79,6 +79,6 @@ def _worded(kind: str, error: OSError) -> GPUError:
     """Return a failed system call, worded as nvidia-container-cli does: behind what it was for."""
     known = from_os(error)
     call = getattr(error, "call", "") or ("stat" if kind == "mount error" else "open")
-    text = os.strerror(error.errno or 0).lower()
+    text = reason(error)
     where = f": {error.filename}" if error.filename else ""
     return GPUError(f"{kind}: {call} failed{where}: {text}", known.hint)

@@ -11,7 +11,7 @@ import os
 import sys
 
 from minirun import __version__
-from minirun.core.errors import MinirunError, UsageError
+from minirun.core.errors import MinirunError, UsageError, reason
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean
 from minirun.gpu import driverroot, simulated, trusted
@@ -71,7 +71,7 @@ def main(
         return 1
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        sys.stderr.write(f"{NAME}: {os.strerror(error.errno or 0).lower()}{clean(where)}\n")
+        sys.stderr.write(f"{NAME}: {reason(error)}{clean(where)}\n")
         return 1
     return 0
 
