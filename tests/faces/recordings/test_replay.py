@@ -137,7 +137,8 @@ def test_every_boundary_has_a_snapshot() -> None:
 
 EACH = """
 import sys
-from minirun import cli, recordings
+from minirun import cli
+from minirun.faces import recordings
 for name in recordings.RECORDINGS:
     print(f"replay {name}", flush=True)
     if status := cli.main(["replay", name, *sys.argv[1:]]):
