@@ -14,6 +14,8 @@ from tutorials.publish.reference import one_start, start
 
 ANEW = "the way of a start has changed: `make path` writes the page anew"
 PLAIN, GPUS = "## A plain start", "## What two GPUs add"
+RACING = "`_delete`"
+"""Removes a link. The first may be the veth pair, or the bridge: the kernel may be quicker."""
 VERSION_2, NETWORK = "## What cgroup version 2 replaces", "## What the default network adds"
 
 
@@ -60,7 +62,10 @@ def test_with_the_default_network() -> None:
     needs("cgroup")
     installed("nft")
     besides = one_start.tables(start.run("plain", 1, "bridge"), plain().functions())
-    assert listed("\n".join(besides)) == listed(part(NETWORK)), ANEW
+    found, page = ([row for row in listed(text) if RACING not in row]
+                   for text in ("\n".join(besides), part(NETWORK)))  # fmt: skip
+    assert found == page, ANEW
+    assert RACING in part(NETWORK)
 
 
 def test_with_version_2() -> None:
