@@ -120,8 +120,8 @@ class Server:
 
     def end_kernels(self) -> None:
         """End all kernels, as the end of the server would."""
-        for row in json.loads(self._ask("GET", "faces/api/sessions")):
-            self._ask("DELETE", f"faces/api/sessions/{row['id']}")
+        for row in json.loads(self._ask("GET", "api/sessions")):
+            self._ask("DELETE", f"api/sessions/{row['id']}")
 
     def _ask(self, method: str, path: str) -> bytes:
         headers = {"Authorization": f"token {self.token}"}
