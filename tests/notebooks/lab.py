@@ -106,7 +106,7 @@ class Server:
         raise AssertionError(self.log.read_text())
 
     def use(self, root: Path) -> Path:
-        """Let kernels that start from now on work with this state root; return a folder for files."""
+        """Let kernels that start from now on have this state root; return a folder for files."""
         (self.folder / "root").write_text(str(root))
         self.count += 1
         place = self.files / str(self.count)
@@ -180,7 +180,8 @@ class Lab:
             self.browser.wait(done, 60)
         except AssertionError as error:
             said = self.browser.run(
-                "[...document.querySelectorAll('.jp-OutputArea-output')].map(e => e.textContent).join('\\n')"
+                "[...document.querySelectorAll('.jp-OutputArea-output')]"
+                ".map(e => e.textContent).join('\\n')"
             )
             log = self.server.log.read_text()[-2000:]
             prompts = self.browser.run(f"{prompt} ?? 'none'")

@@ -10,9 +10,9 @@ import pytest
 from jupyter_client import BlockingKernelClient, KernelManager
 
 from conftest import STORE, Program, wait_until
+from minirun.core.gates import open_gate
 from minirun.faces.api import Container
 from minirun.faces.api.child import Location
-from minirun.core.gates import open_gate
 
 
 @pytest.fixture

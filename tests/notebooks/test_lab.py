@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from conftest import STORE, Program, wait_until
+from conftest import Program, wait_until
+from faces.show.browser import Browser
+from faces.show.log.test_order import agrees
+from faces.show.readback import busy
 from minirun.core.keeping.settings import BOUNDARIES
 from minirun.faces.knowledge import texts
 from minirun.faces.show.log import recording
 from minirun.faces.teach.levels import programs
 from notebooks.lab import TOP, Lab, Server
 from required import installed
-from faces.show.browser import Browser
-from faces.show.readback import busy
-from faces.show.log.test_order import agrees
 
 pytestmark = pytest.mark.root  # the server is one for all tests, and in no cell
 
@@ -101,7 +101,10 @@ def test_from_stage_1_to_7_by_the_keyboard(lab: Open, minirun: Program, app: str
         page.placed("the run has started its command, or is over")
         browser.wait("document.getElementById('live-said').textContent === 'the command'")
         assert browser.run("document.querySelectorAll('.event.end').length") == 7
-        births = "[...document.querySelectorAll('.event')].filter(one => / clone3 |^clone3/.test(one.ariaLabel) && one.querySelector('.arrow')).length"
+        births = (
+            "[...document.querySelectorAll('.event')].filter(one =>"
+            " / clone3 |^clone3/.test(one.ariaLabel) && one.querySelector('.arrow')).length"
+        )
         assert browser.run(births) == 1
     assert page.complaints() == []
     (events,) = [minirun.events("held")]
@@ -124,7 +127,7 @@ def test_the_frame_has_no_rights_in_the_notebook(lab: Open, minirun: Program) ->
 
 @pytest.mark.timeout(300)
 def test_no_process_works_before_it_is_born(lab: Open, minirun: Program) -> None:
-    """The checks of tests/faces/show/log/test_order.py, in the widget, on a busy machine: a cell again."""
+    """The checks of faces/show/log/test_order.py, in the widget, on a busy machine."""
     cell = f"runs = globals().get('runs', 0) + 1\n{STEP}".replace("'held'", "f'busy{runs}'")
     page = lab("lab", cell)
     browser = page.browser
@@ -227,7 +230,7 @@ SHOWN = "%s.widgets[%d].node.querySelector('.jp-Cell-outputArea').textContent"
 
 
 def wait_for_the_kernel(page: Lab) -> None:
-    """Wait until a lesson's cells are drawn and its kernel is there: else JupyterLab asks for one."""
+    """Wait until a lesson's cells are drawn and its kernel is there: else it is asked for."""
     page.browser.wait(
         f"typeof jupyterapp === 'object' && ({NOTEBOOK}?.widgets?.length ?? 0) > 9", 30
     )
@@ -325,7 +328,7 @@ def test_a_lesson_is_clicked_through(lab: Open, name: str, language: str) -> Non
 
 @pytest.mark.parametrize(("number", "language"), [(3, "ko"), (5, "en")])
 def test_a_level_is_written_in_its_cell(lab: Open, number: int, language: str) -> None:
-    """As a learner does it: the skeleton is checked, the cell is edited, and it is checked again."""
+    """As a learner does it: the skeleton is checked, the cell is edited and checked again."""
     level = programs.levels()[number]
     (file,) = (TOP / "notebooks" / language).glob(f"level-{number}-*.ipynb")
     page = lab("lab", lesson=f"{language}/{file.stem}")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import minirun as package
-from conftest import STORE, Program, skip, wait_until
+from conftest import Program, skip, wait_until
 from minirun.faces.api.course.lesson import CellOutput, Lesson
 from minirun.faces.api.course.text import key_of, load
 from minirun.faces.api.launch import Able
@@ -33,8 +33,8 @@ from tutorials.publish.notebooks import (
     questions,
     source,
 )
-from tutorials.publish.runner import Block, blocks, matches
 from tutorials.publish.played import AS_NOBODY
+from tutorials.publish.runner import Block, blocks, matches
 from tutorials.publish.source import keys, parts
 
 ROOT = Path(package.__file__).parents[1]
@@ -311,7 +311,7 @@ def shell(text):
 """
 
 
-def kernel(minirun: Program, home: Path, code: str, **more: str) -> "subprocess.Popen[str]":
+def kernel(minirun: Program, home: Path, code: str, **more: str) -> subprocess.Popen[str]:
     """A process that does what a notebook's kernel does."""
     env = environment(minirun, home) | {"TMPDIR": str(home)}
     env.pop("MINIRUN_ROOT", None)
@@ -357,7 +357,7 @@ print(os.environ["MINIRUN_ROOT"].rpartition("/")[0].startswith(os.environ["TMPDI
 
 
 def test_a_container_of_the_reader_stays(minirun: Program, tmp_path: Path) -> None:
-    """As in a terminal: lessons delete by name, and $MINIRUN_ROOT may name the reader's own root."""
+    """As in a terminal: lessons delete by name; $MINIRUN_ROOT may name the reader's root."""
     assert minirun("run", "-d", "--name", "web", "busybox", "sleep", "1000").returncode == 0
     process = kernel(minirun, tmp_path, OWN, MINIRUN_ROOT=str(minirun.root))
     said, errors = process.communicate(timeout=60)
