@@ -227,6 +227,16 @@ def verb(flags: Flags, known: Collection[str]) -> tuple[str, list[str]]:
     return name, rest
 
 
+def group(flags: Flags, verbs: dict[str, str], settings: Settings) -> int:
+    """Run the verb of a group that is named; return its exit status.
+
+    `verbs`: each is a function, as "minirun.docker.volume.main_ls", or a command of minirun.
+    """
+    name, rest = verb(flags, verbs)
+    module, _, function = verbs[name].rpartition(".")
+    return int(part(module, function)(rest, settings)) if module else dispatch(name, rest, settings)
+
+
 def part(module: str, name: str) -> Any:
     """Return what a module has by that name. The module is a row of a table; it is imported now."""
     return getattr(lazy.load(module), name)

@@ -12,10 +12,11 @@ docker_events events, in docker's form
 health        health checks: --health-cmd, or an image's HEALTHCHECK
 network       network; network_of: of that, and port, what is about one container
 volume        volume
-prune         container prune, image prune, system prune
+kinds         what network and volume have in common: ls, rm
+prune         prune, of containers, images, networks, volumes, and of all
 groups        container, system: docker's groups
 about         info, version
-inspecting    inspect --format, --type
+inspecting    inspect --format, --type; inspect of a container, network, volume
 docker_form   a container as docker's inspect describes it; docker_host: its HostConfig and Mounts;
               docker_network: its NetworkSettings
 """

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from minirun.cli import COMMANDS, dispatch, part, verb
+from minirun.cli import COMMANDS, group
 from minirun.cli.flags import Flags
 from minirun.core.keeping.settings import Settings
 from minirun.image import workshop
@@ -43,22 +43,14 @@ class SystemCommand(Flags):
 
 def main_container(args: list[str], settings: Settings) -> int:
     """Run one of the `container` commands; return its exit status."""
-    return _run(ContainerCommand(args), CONTAINER, settings)
+    return group(ContainerCommand(args), CONTAINER, settings)
 
 
 def main_system(args: list[str], settings: Settings) -> int:
     """Run one of the `system` commands; return its exit status."""
-    return _run(SystemCommand(args), SYSTEM, settings)
+    return group(SystemCommand(args), SYSTEM, settings)
 
 
 def main_df(args: list[str], settings: Settings) -> int:
     """Say what takes room on the disk: the workshop's."""
     return int(workshop.call("df")(args, settings))
-
-
-def _run(flags: Flags, verbs: dict[str, str], settings: Settings) -> int:
-    name, rest = verb(flags, verbs)
-    module, _, function = verbs[name].rpartition(".")
-    if not module:
-        return dispatch(function, rest, settings)
-    return int(part(module, function)(rest, settings))

@@ -34,6 +34,42 @@ class ContainerInspect(Flags):
     size: bool = flag("-s")
 
 
+class NetworkInspect(Flags):
+    """Print all that is known of networks."""
+
+    command = "network inspect"
+    format: str = flag("-f")
+    picture: bool
+    svg: bool
+
+
+class VolumeInspect(Flags):
+    """Print all that is known of volumes."""
+
+    command = "volume inspect"
+    format: str = flag("-f")
+
+
+def main_of_volume(args: list[str], settings: Settings) -> int:
+    """Print docker's document of volumes."""
+    flags = VolumeInspect(args)
+    if not flags.args:
+        flags.refuse()
+    return inspect(flags.args, flags.format, "volume", settings)
+
+
+def main_of_network(args: list[str], settings: Settings) -> int:
+    """Print docker's document of networks, or a picture of what the kernel has."""
+    flags = NetworkInspect(args)
+    if flags.picture and flags.svg:
+        raise UsageError("--picture or --svg, not both")
+    if flags.picture or flags.svg:
+        return network.draw(flags.args, settings, svg=flags.svg)
+    if not flags.args:
+        flags.refuse()
+    return inspect(flags.args, flags.format, "network", settings)
+
+
 def main_of_container(args: list[str], settings: Settings) -> int:
     """Print docker's document of containers."""
     flags = ContainerInspect(args)
@@ -42,7 +78,9 @@ def main_of_container(args: list[str], settings: Settings) -> int:
     return inspect(flags.args, flags.format, "container", settings, size=flags.size)
 
 
-def inspect(names: list[str], form: str, kind: str, settings: Settings, *, size: bool) -> int:
+def inspect(
+    names: list[str], form: str, kind: str, settings: Settings, *, size: bool = False
+) -> int:
     """Print one document for each name.
 
     Unknown names are reported, and the status is 1; the others are printed. Raises UsageError,

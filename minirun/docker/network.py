@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
-from minirun.cli import entry_of, verb, words
+from minirun.cli import group, words
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
-from minirun.common import screen, table
+from minirun.common import screen
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
-from minirun.core.keeping.visible import say
 from minirun.core.lazy import lazy
+from minirun.docker.kinds import Kind, Listed, Removed, ls, rm
 from minirun.faces.show.text import network_picture
 from minirun.net import leases, network
 from minirun.net.leases import Lease
@@ -22,7 +20,7 @@ with lazy:
     from minirun.docker import filters
     from minirun.faces.inspect.network import facts, passages
     from minirun.faces.show.figures import network as network_figure
-    from minirun.faces.show.template import formats, values
+    from minirun.faces.show.template import values
     from minirun.net import attach, links, rtnetlink, upkeep  # pyroute2: 130 ms
     from minirun.running import moments
 
@@ -30,12 +28,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_HERE, _OF_ONE = "minirun.docker.network", "minirun.docker.network_of"
 COMMANDS = {
-    **dict.fromkeys(("create", "ls", "inspect", "rm", "prune"), "minirun.docker.network"),
-    **dict.fromkeys(("connect", "disconnect"), "minirun.docker.network_of"),
-    "reload": "minirun.docker.network", "why": "minirun.docker.network_of",
+    **{name: f"{_HERE}.main_{name}" for name in ("create", "ls", "rm")},
+    "inspect": "minirun.docker.inspecting.main_of_network",
+    "prune": "minirun.docker.prune.main_of_networks",
+    **{name: f"{_OF_ONE}.main_{name}" for name in ("connect", "disconnect")},
+    "reload": f"{_HERE}.main_reload", "why": f"{_OF_ONE}.main_why",
 }  # fmt: skip
-FILTERS = ("dangling", "driver", "id", "label", "name", "scope", "type")
 FIELDS = {
     "ID": "NETWORK ID", "Name": "NAME", "Driver": "DRIVER", "Scope": "SCOPE", "IPv6": "IPV6",
     "Internal": "INTERNAL", "Labels": "LABELS", "CreatedAt": "CREATED AT", "Subnet": "SUBNET",
@@ -66,38 +66,17 @@ class NetworkCreate(Flags):
     driver: str = flag("-d", default="bridge")
 
 
-class NetworkLs(Flags):
+class NetworkLs(Listed):
     """List networks."""
 
     command = "network ls"
-    quiet: bool = flag("-q")
-    filter: list[str] = flag("-f")
-    format: str = flag(default="table")
     no_trunc: bool
 
 
-class NetworkInspect(Flags):
-    """Print all that is known of networks."""
-
-    command = "network inspect"
-    format: str = flag("-f")
-    picture: bool
-    svg: bool
-
-
-class NetworkRm(Flags):
+class NetworkRm(Removed):
     """Remove networks."""
 
     command = "network rm"
-    force: bool = flag("-f")
-
-
-class NetworkPrune(Flags):
-    """Remove all networks that no container is on."""
-
-    command = "network prune"
-    filter: list[str]
-    force: bool = flag("-f")
 
 
 class NetworkReload(Flags):
@@ -108,8 +87,7 @@ class NetworkReload(Flags):
 
 def main_network(args: list[str], settings: Settings) -> int:
     """Run one of the `network` commands; return its exit status."""
-    name, rest = verb(NetworkCommand(args), COMMANDS)
-    return entry_of(name, COMMANDS)(rest, settings)
+    return group(NetworkCommand(args), COMMANDS, settings)
 
 
 def takes(flags: Flags, count: int, usage: str) -> None:
@@ -180,41 +158,30 @@ def _mtu(options: list[str]) -> int:
 
 def main_ls(args: list[str], settings: Settings) -> int:
     """List networks, and how many containers are on each."""
-    flags = NetworkLs(args)
-    flags.none()
-    wanted = words.filters(flags.filter, FILTERS)
-    if wanted.get("dangling", ["true"])[-1] not in ("true", "false"):
-        text = f"invalid --filter 'dangling={wanted['dangling'][-1]}'"
-        raise UsageError(text, "true or false", 1)
-    found = [net for net in _all(settings.store) if _fits(settings.store, net, wanted)]
-    if flags.quiet:
-        return show(net.name for net in found)
-    if flags.format == "json":
-        return write(json.dumps([document(settings.store, net) for net in found]) + "\n")
-    if flags.format != "table":
-        return write(formats.lines(flags.format, list(map(_fields, found)), FIELDS))
-    rows = [("NAME", "SUBNET", "BRIDGE", "INTERNAL", "CONTAINERS")]
-    for net in found:
-        subnets = ", ".join(filter(None, (net.subnet, net.subnet6)))
-        internal = "yes" if net.internal else "-"
-        rows.append((net.name, subnets, net.bridge, internal, str(len(_live(settings.store, net)))))
-    return write(table.text(rows, 3))
+    return ls(NETWORK, NetworkLs(args), settings)
 
 
-def _fits(store: str, net: Network, wanted: dict[str, list[str]]) -> bool:
-    """Return True if all filters of `network ls` let the network through."""
+def main_rm(args: list[str], settings: Settings) -> int:
+    """Remove networks that no container is on; print their names."""
+    return rm(NETWORK, NetworkRm(args), settings)
+
+
+def _row(net: Network, settings: Settings) -> tuple[str, ...]:
+    """Return a network's row in the table of `network ls`."""
+    subnets = ", ".join(filter(None, (net.subnet, net.subnet6)))
+    internal, on_it = "yes" if net.internal else "-", len(_live(settings.store, net))
+    return (net.name, subnets, net.bridge, internal, str(on_it))
+
+
+def _fits(net: Network, wanted: dict[str, list[str]]) -> bool:
+    """Return True if the filters that networks alone have let the network through."""
     others = {"driver": "bridge", "scope": "local", "type": "custom"}
-    return (
-        all(any(part in net.name for part in wanted.get(key, [""])) for key in ("id", "name"))
-        and all(value in wanted.get(key, [value]) for key, value in others.items())
-        and words.has_labels(net.labels, wanted.get("label", ()))
-        and all(
-            (value == "true") != bool(_live(store, net)) for value in wanted.get("dangling", ())
-        )
+    return any(part in net.name for part in wanted.get("id", [""])) and all(
+        value in wanted.get(key, [value]) for key, value in others.items()
     )
 
 
-def _fields(net: Network) -> values.Fields:
+def _fields(net: Network, _settings: Settings) -> values.Fields:
     """Return what a template sees of a network. Its name is its id."""
     return values.Fields({
         "ID": net.name, "Name": net.name, "Driver": "bridge", "Scope": "local",
@@ -222,16 +189,6 @@ def _fields(net: Network) -> values.Fields:
         "Labels": ",".join(f"{key}={value}" for key, value in sorted(net.labels.items())),
         "CreatedAt": moments.shown(net.created), "Subnet": net.subnet, "Bridge": net.bridge,
     })  # fmt: skip
-
-
-def _all(store: str) -> list[Network]:
-    found = []
-    for name in network.names(store):
-        try:
-            found.append(network.load(store, name))
-        except MinirunError as error:
-            say(error.line())
-    return found
 
 
 def _live(store: str, net: Network) -> list[Lease]:
@@ -263,25 +220,14 @@ def document(store: str, net: Network) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def main_inspect(args: list[str], settings: Settings) -> int:
-    """Print networks as a JSON list with docker's names, or as a picture of what the kernel has."""
-    flags = NetworkInspect(args)
-    if flags.picture or flags.svg:
-        return _draw(flags, settings)
-    if not flags.args:
-        raise UsageError("network inspect takes one name at least", "minirun network ls")
-    found = [network.load(settings.store, each) for each in flags.args]
-    rows = [values.Fields(document(settings.store, each)) for each in found]
-    return write(formats.documents(flags.format, rows))
+def draw(names: list[str], settings: Settings, *, svg: bool) -> int:
+    """Print the picture of networks as the kernel has them; of all if none is named.
 
-
-def _draw(flags: NetworkInspect, settings: Settings) -> int:
-    """Print the picture of networks; of all if none is named."""
-    if flags.picture and flags.svg:
-        raise UsageError("--picture or --svg, not both")
+    Raises MinirunError, OSError.
+    """
     need_root()
-    found = facts.read(settings.store, flags.args or network.names(settings.store))
-    if flags.svg:
+    found = facts.read(settings.store, names or network.names(settings.store))
+    if svg:
         return write(network_figure.document(found, passages.read(found)))
     if not found:
         return show(["no network: the first container makes the default one"])
@@ -294,53 +240,31 @@ def _draw(flags: NetworkInspect, settings: Settings) -> int:
     return write("\n\n".join("\n".join(page) for page in pages) + "\n")
 
 
-def main_rm(args: list[str], settings: Settings) -> int:
-    """Remove networks that no container is on; print their names."""
-    flags = NetworkRm(args)
-    if not flags.args:
-        raise UsageError("network rm takes one name at least", "minirun network ls")
-    failed = 0
-    for name in flags.args:
-        try:
-            _remove(settings.store, name)
-            show([name])
-        except MinirunError as error:
-            say(error.line())
-            failed |= not (flags.force and name not in network.names(settings.store))
-    return failed
-
-
-def _remove(store: str, name: str) -> None:
-    """Remove a network. Raises NetworkError if a container is on it."""
+def _remove(settings: Settings, name: str) -> None:
+    """Remove a network. Raises NetworkError if a container is on it, or if there is none."""
+    store = settings.store
     with network.locked(store):
         if name not in network.names(store):
-            raise NetworkError(f"network {name} not found", "minirun network ls")
+            raise NetworkError(f"network {name} not found", "minirun network ls", 1)
         if users := [lease.id for lease in leases.all_of(store, name) if leases.is_live(lease)]:
             text = f"network {name} is in use by {', '.join(sorted(users))}"
-            raise NetworkError(text, f"minirun network disconnect {name} {users[0]}")
+            raise NetworkError(text, f"minirun network disconnect {name} {users[0]}", 1)
         upkeep.take_back_all(store, name)
         network.forget(store, name)
 
 
-def main_prune(args: list[str], settings: Settings) -> int:
-    """Remove all networks that no container is on; print their names."""
-    flags = NetworkPrune(args)
-    flags.none()
-    return show(prune(settings.store, words.filters(flags.filter, ("label", "until"))))
-
-
-def prune(store: str, wanted: dict[str, list[str]]) -> list[str]:
+def prune(settings: Settings, wanted: dict[str, list[str]]) -> list[str]:
     """Remove the networks that no container is on, of those that the filters label and until let
     through; return their names. Raises MinirunError, OSError."""
-    removed = []
+    store, removed = settings.store, []
     latest = filters.until(wanted["until"]) if "until" in wanted else float("inf")
-    for net in _all(store):
+    for net in NETWORK.all(store):
         young = latest < float("inf") and moments.moment(net.created) > latest
         if _live(store, net) or young:
             continue
         if "label" in wanted and not words.has_labels(net.labels, wanted["label"]):
             continue
-        _remove(store, net.name)
+        _remove(settings, net.name)
         removed.append(net.name)
     return removed
 
@@ -350,3 +274,13 @@ def main_reload(args: list[str], settings: Settings) -> int:
     NetworkReload(args).none()
     need_root()
     return show(upkeep.reload(settings.store))
+
+
+NETWORK = Kind(
+    names=network.names, load=network.load, labels=lambda net: net.labels,
+    in_use=lambda net, settings: bool(_live(settings.store, net)),
+    filters=("dangling", "driver", "id", "label", "name", "scope", "type"), fits=_fits,
+    headings=FIELDS, fields=_fields,
+    heads=("NAME", "SUBNET", "BRIDGE", "INTERNAL", "CONTAINERS"), row=_row,
+    remove=_remove,
+)  # fmt: skip

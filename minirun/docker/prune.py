@@ -1,4 +1,4 @@
-"""`minirun container prune`, `image prune`, `system prune`: what is not needed, after a question.
+"""`prune` of containers, images, networks, volumes, and of all: what is not needed goes.
 
 Containers go that have ended: those of `run IMAGE` below this state root. One that an engine has
 made is the engine's to remove; one whose maker was killed is `minirun gc`'s.
@@ -27,6 +27,7 @@ from minirun.running import listing, moments
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.keeping.container_record import ContainerRecord
+    from minirun.running.volumes import Volume
 
 _FILTERS = ("label", "until")
 _UNUSED = [
@@ -61,6 +62,23 @@ class ImagePrune(Flags):
     force: bool = flag("-f")
 
 
+class VolumePrune(Flags):
+    """Remove volumes that no container uses."""
+
+    command = "volume prune"
+    all: bool = flag("-a")
+    force: bool = flag("-f")
+    filter: list[str]
+
+
+class NetworkPrune(Flags):
+    """Remove all networks that no container is on."""
+
+    command = "network prune"
+    filter: list[str]
+    force: bool = flag("-f")
+
+
 def main_of_containers(args: list[str], settings: Settings) -> int:
     """Remove containers that have ended; print their ids and the bytes that are free now."""
     flags = ContainerPrune(args)
@@ -86,7 +104,7 @@ def main_of_system(args: list[str], settings: Settings) -> int:
     ])  # fmt: skip
     freed, failed = _containers(settings, wanted)
     if attach.owns_network():
-        _print("Deleted Networks:", network.prune(settings.store, wanted))
+        _print("Deleted Networks:", network.prune(settings, wanted))
     if flags.volumes:
         names, more = volume.prune(settings)
         _print("Deleted Volumes:", names)
@@ -94,6 +112,52 @@ def main_of_system(args: list[str], settings: Settings) -> int:
     freed += _images(settings, flags.all)
     show([f"Total reclaimed space: {human(freed)}"])
     return failed
+
+
+def main_of_networks(args: list[str], settings: Settings) -> int:
+    """Remove all networks that no container is on; print their names."""
+    flags = NetworkPrune(args)
+    flags.none()
+    wanted = _wanted(flags.filter)
+    _ask(flags.force, ["all networks that no container is on"])
+    _print("Deleted Networks:", network.prune(settings, wanted))
+    return 0
+
+
+def main_of_volumes(args: list[str], settings: Settings) -> int:
+    """Remove the anonymous volumes that no container uses, with --all the others too."""
+    flags = VolumePrune(args)
+    flags.none()
+    kept, dropped, everything = _of_labels(flags.filter)
+    everything = everything or flags.all
+    kind = "all" if everything else "all anonymous"
+    _ask(flags.force, [f"{kind} volumes that no container uses"])
+
+    def fits(one: Volume) -> bool:
+        own = volume.labels(one)
+        has_none = not any(words.has_labels(own, [row]) for row in dropped)
+        return words.has_labels(own, kept) and has_none and (everything or one.anonymous)
+
+    removed, total = volume.prune(settings, fits)
+    _print("Deleted Volumes:", removed)
+    return show([f"Total reclaimed space: {human(total)}"])
+
+
+def _of_labels(filters: list[str]) -> tuple[list[str], list[str], bool]:
+    """Return what --filter of `prune` says: label=, label!=, and all=1. Raises UsageError."""
+    kept, dropped, everything = [], [], False
+    for text in filters:
+        key, _, value = text.partition("=")
+        if key == "label" and value:
+            kept.append(value)
+        elif key == "label!" and value:
+            dropped.append(value)
+        elif key == "all" and value in ("1", "true", "0", "false"):
+            everything = value in ("1", "true")
+        else:
+            hint = "label=KEY[=VALUE], label!=KEY[=VALUE], all=1"
+            raise UsageError(f"invalid --filter {text!r}", hint)
+    return kept, dropped, everything
 
 
 def main_of_images(args: list[str], settings: Settings) -> int:

@@ -5,30 +5,30 @@ from __future__ import annotations
 import os
 import stat
 
-from minirun.cli import entry_of, verb, words
+from minirun.cli import group, words
 from minirun.cli.flags import Flags, flag
-from minirun.cli.output import show, write
-from minirun.common import table
-from minirun.core.errors import MinirunError, UsageError
+from minirun.cli.output import show
+from minirun.core.errors import UsageError
 from minirun.core.keeping.settings import Settings
-from minirun.core.keeping.visible import say
 from minirun.core.lazy import lazy
 from minirun.core.rootfs.inroot import Root
+from minirun.docker.kinds import Kind, Listed, Removed, ls, rm
 from minirun.running import volumes
 from minirun.running.volumes import Volume, VolumeError
 
 with lazy:
-    from minirun.faces.inspect import sizes
-    from minirun.faces.show.template import formats, values
+    from minirun.faces.show.template import values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_HERE = "minirun.docker.volume"
-COMMANDS = dict.fromkeys(("create", "ls", "inspect", "rm", "prune"), _HERE)
-_FILTERS = ("name", "label", "dangling", "driver")
+COMMANDS = {
+    "create": "minirun.docker.volume.main_create", "ls": "minirun.docker.volume.main_ls",
+    "inspect": "minirun.docker.inspecting.main_of_volume", "rm": "minirun.docker.volume.main_rm",
+    "prune": "minirun.docker.prune.main_of_volumes",
+}  # fmt: skip
 _ANONYMOUS = "com.docker.volume.anonymous"
 """docker's label of an anonymous volume."""
 FIELDS = {
@@ -54,42 +54,21 @@ class VolumeCreate(Flags):
     name: str
 
 
-class VolumeLs(Flags):
+class VolumeLs(Listed):
     """List volumes."""
 
     command = "volume ls"
-    quiet: bool = flag("-q")
-    filter: list[str] = flag("-f")
-    format: str = flag(default="table")
 
 
-class VolumeInspect(Flags):
-    """Print all that is known of volumes."""
-
-    command = "volume inspect"
-    format: str = flag("-f")
-
-
-class VolumeRm(Flags):
+class VolumeRm(Removed):
     """Remove volumes."""
 
     command = "volume rm"
-    force: bool = flag("-f")
-
-
-class VolumePrune(Flags):
-    """Remove volumes that no container uses."""
-
-    command = "volume prune"
-    all: bool = flag("-a")
-    force: bool = flag("-f")
-    filter: list[str]
 
 
 def main_volume(args: list[str], settings: Settings) -> int:
     """Run one of the `volume` commands; return its exit status."""
-    name, rest = verb(VolumeCommand(args), COMMANDS)
-    return entry_of(name, COMMANDS)(rest, settings)
+    return group(VolumeCommand(args), COMMANDS, settings)
 
 
 def main_create(args: list[str], settings: Settings) -> int:
@@ -121,81 +100,46 @@ def _options(texts: list[str]) -> dict[str, str]:
 
 def main_ls(args: list[str], settings: Settings) -> int:
     """List volumes."""
-    flags = VolumeLs(args)
-    flags.none()
-    wanted = words.filters(flags.filter, _FILTERS)
-    for value in wanted.get("dangling", ()):
-        if value not in ("true", "false", "1", "0"):
-            raise UsageError(f"invalid --filter 'dangling={value}'", "true or false", 1)
-    found = [volume for volume in _all(settings.store) if _fits(volume, wanted, settings)]
-    if flags.quiet:
-        return show(each.name for each in found)
-    if flags.format == "table":
-        rows = [("DRIVER", "VOLUME NAME"), *((volumes.LOCAL, each.name) for each in found)]
-        return write(table.text(rows, 3))
-    return write(formats.lines(flags.format, [_fields(each, settings) for each in found], FIELDS))
+    return ls(VOLUME, VolumeLs(args), settings)
+
+
+def main_rm(args: list[str], settings: Settings) -> int:
+    """Remove volumes that no container uses; print their names."""
+    return rm(VOLUME, VolumeRm(args), settings)
+
+
+def _remove(settings: Settings, name: str) -> None:
+    """Remove a volume. Raises VolumeError if it is in use, or if there is none."""
+    with volumes.locked(settings.store):
+        volumes.load(settings.store, name)
+        if ids := volumes.users(settings).get(name):
+            text = f"remove {name}: volume is in use - [{', '.join(sorted(ids))}]"
+            raise VolumeError(text, f"minirun rm {min(ids)}")
+        volumes.remove(settings.store, name)
 
 
 def _fields(volume: Volume, settings: Settings) -> values.Fields:
     """Return what a template sees of a volume, with docker's names."""
-    labels = _labels(volume)
+    own = labels(volume)
     return values.Fields(
-        Driver=volumes.LOCAL, Labels=",".join(f"{key}={value}" for key, value in labels.items()),
+        Driver=volumes.LOCAL, Labels=",".join(f"{key}={value}" for key, value in own.items()),
         Mountpoint=volumes.data(settings.store, volume.name), Name=volume.name, Scope="local",
-        CreatedAt=volume.created, Label=lambda name: labels.get(name, ""),
+        CreatedAt=volume.created, Label=lambda name: own.get(name, ""),
     )  # fmt: skip
 
 
-def _all(store: str) -> list[Volume]:
-    found = []
-    for name in volumes.names(store):
-        try:
-            found.append(volumes.load(store, name))
-        except MinirunError as error:
-            say(error.line())
-    return found
-
-
-def _fits(volume: Volume, wanted: dict[str, list[str]], settings: Settings) -> bool:
-    """Return True if all filters of `volume ls` let the volume through."""
-    dangling = {value in ("true", "1") for value in wanted.get("dangling", ())}
-    return (
-        any(part in volume.name for part in wanted.get("name", [""]))
-        and volumes.LOCAL in wanted.get("driver", [volumes.LOCAL])
-        and words.has_labels(_labels(volume), wanted.get("label", ()))
-        and (not dangling or dangling == {volume.name not in volumes.users(settings)})
-    )
-
-
-def _labels(volume: Volume) -> dict[str, str]:
+def labels(volume: Volume) -> dict[str, str]:
+    """Return a volume's labels, docker's of an anonymous one with them."""
     return volume.labels | ({_ANONYMOUS: ""} if volume.anonymous else {})
 
 
 def document(volume: Volume, settings: Settings) -> dict[str, Any]:
     """Return a volume with docker's names: what `volume inspect` prints."""
     return {
-        "CreatedAt": volume.created, "Driver": volumes.LOCAL, "Labels": _labels(volume),
+        "CreatedAt": volume.created, "Driver": volumes.LOCAL, "Labels": labels(volume),
         "Mountpoint": volumes.data(settings.store, volume.name), "Name": volume.name,
         "Options": volume.options or None, "Scope": "local",
     }  # fmt: skip
-
-
-def main_inspect(args: list[str], settings: Settings) -> int:
-    """Print volumes as a JSON list; one that is missing is a line on standard error, and status
-    1."""
-    flags = VolumeInspect(args)
-    if not flags.args:
-        raise UsageError("volume inspect takes one name at least", "minirun volume ls", 1)
-    rows, status = [], 0
-    for name in flags.args:
-        try:
-            found = document(volumes.load(settings.store, name), settings)
-            rows.append(values.Fields(found))
-        except MinirunError as error:
-            say(error.line())
-            status = 1
-    write(formats.documents(flags.format, rows))
-    return status
 
 
 def prune(
@@ -208,88 +152,12 @@ def prune(
     total, removed = 0, []
     with volumes.locked(settings.store):
         used = volumes.users(settings)
-        for each in _all(settings.store):
+        for each in VOLUME.all(settings.store):
             if each.name not in used and fits(each):
                 total += _size(volumes.data(settings.store, each.name))
                 volumes.remove(settings.store, each.name)
                 removed.append(each.name)
     return removed, total
-
-
-def main_rm(args: list[str], settings: Settings) -> int:
-    """Remove volumes that no container uses; print their names."""
-    flags = VolumeRm(args)
-    if not flags.args:
-        raise UsageError("volume rm takes one name at least", "minirun volume ls", 1)
-    status = 0
-    for name in flags.args:
-        try:
-            _remove(settings, name, force=flags.force)
-            show([name])
-        except MinirunError as error:
-            say(error.line())
-            status = 1
-    return status
-
-
-def _remove(settings: Settings, name: str, *, force: bool) -> None:
-    """Remove a volume. Raises VolumeError if it is in use, or if there is none without `force`."""
-    with volumes.locked(settings.store):
-        if force and name not in volumes.names(settings.store):
-            return
-        volumes.load(settings.store, name)
-        if ids := volumes.users(settings).get(name):
-            text = f"remove {name}: volume is in use - [{', '.join(sorted(ids))}]"
-            raise VolumeError(text, f"minirun rm {min(ids)}")
-        volumes.remove(settings.store, name)
-
-
-def main_prune(args: list[str], settings: Settings) -> int:
-    """Remove the anonymous volumes that no container uses, with --all the others too."""
-    flags = VolumePrune(args)
-    flags.none()
-    kept, dropped, everything = _of_labels(flags.filter)
-    everything = everything or flags.all
-    kind = "all volumes" if everything else "anonymous volumes"
-    if not flags.force:
-        say(f"this will remove {kind} not used by at least one container. Continue? [y/N]")
-        if _answer().strip().lower() not in ("y", "yes"):
-            raise VolumeError("volume prune has been cancelled", "--force does not ask")
-
-    def fits(volume: Volume) -> bool:
-        labels = _labels(volume)
-        has_none = not any(words.has_labels(labels, [row]) for row in dropped)
-        return words.has_labels(labels, kept) and has_none and (everything or volume.anonymous)
-
-    removed, total = prune(settings, fits)
-    if removed:
-        show(["Deleted Volumes:", *removed, ""])
-    return show([f"Total reclaimed space: {sizes.human(total)}"])
-
-
-def _answer() -> str:
-    """Return the line that is typed; "" at the end of the input."""
-    text = b""
-    while not text.endswith(b"\n") and (byte := os.read(0, 1)):
-        text += byte
-    return text.decode(errors="replace")
-
-
-def _of_labels(filters: list[str]) -> tuple[list[str], list[str], bool]:
-    """Return what --filter of `prune` says: label=, label!=, and all=1. Raises UsageError."""
-    kept, dropped, everything = [], [], False
-    for text in filters:
-        key, _, value = text.partition("=")
-        if key == "label" and value:
-            kept.append(value)
-        elif key == "label!" and value:
-            dropped.append(value)
-        elif key == "all" and value in ("1", "true", "0", "false"):
-            everything = value in ("1", "true")
-        else:
-            hint = "label=KEY[=VALUE], label!=KEY[=VALUE], all=1"
-            raise UsageError(f"invalid --filter {text!r}", hint)
-    return kept, dropped, everything
 
 
 def _size(path: str) -> int:
@@ -312,3 +180,14 @@ def _size(path: str) -> int:
     finally:
         root.close()
     return total
+
+
+VOLUME = Kind(
+    names=volumes.names, load=volumes.load, labels=labels,
+    in_use=lambda volume, settings: volume.name in volumes.users(settings),
+    filters=("name", "label", "dangling", "driver"),
+    fits=lambda _, wanted: volumes.LOCAL in wanted.get("driver", [volumes.LOCAL]),
+    headings=FIELDS, fields=_fields,
+    heads=("DRIVER", "VOLUME NAME"), row=lambda volume, _: (volumes.LOCAL, volume.name),
+    remove=_remove,
+)  # fmt: skip

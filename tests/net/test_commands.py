@@ -37,8 +37,8 @@ def test_ls(three: Host) -> None:
     assert {"a bridge false false keep=yes", "b bridge true true "} <= set(map(str, lines))
     table = three.run("network", "ls", "--format", "table {{.Name}}\t{{.Subnet}}").splitlines()
     assert table[0].split() == ["NAME", "SUBNET"] and ["a", "10.98.1.0/24"] in map(str.split, table)
-    document = json.loads(three.run("network", "ls", "--format", "json"))
-    assert {row["Name"] for row in document} == set(names(three))
+    lines = three.run("network", "ls", "--format", "json").splitlines()
+    assert {json.loads(line)["Name"] for line in lines} == set(names(three))
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,11 @@ def test_rm(three: Host) -> None:
 def test_prune(three: Host) -> None:
     assert three.run("network", "prune", "-f", "--filter", "until=1h") == ""
     time.sleep(0.01)
-    assert three.run("network", "prune", "-f", "--filter", "label=keep=yes") == "a"
-    assert three.run("network", "prune", "-f").split() == ["b"]
+    done = three.run("network", "prune", "-f", "--filter", "label=keep=yes")
+    assert done == "Deleted Networks:\na"
+    asked = three("network", "prune", input="n\n")
+    assert asked.returncode == 1 and "nothing is removed" in asked.stderr
+    assert three.run("network", "prune", input="y\n").endswith("Deleted Networks:\nb")
     assert "used" in names(three)
     three.run("rm", "-f", "c")
-    assert three.run("network", "prune", "-f").split() == ["used"]
+    assert three.run("network", "prune", "-f").splitlines()[1:] == ["used"]

@@ -55,7 +55,7 @@ def _address(log: Path) -> tuple[str, str] | None:
 
 
 def _asked(address: str, what: str, token: str) -> Any:
-    request = urllib.request.Request(urllib.parse.urljoin(f"{address}faces/api/", what))
+    request = urllib.request.Request(urllib.parse.urljoin(f"{address}api/", what))
     request.add_header("Authorization", f"token {token}")
     with urllib.request.urlopen(request, timeout=10) as answer:
         return json.load(answer)

@@ -57,7 +57,7 @@ def test_every_page_is_there_and_is_listed(site: Path, language: str) -> None:
     listed = {*re.findall(r'class="reference internal" href="([^"]+)\.html"', margin)}
     assert own - listed == set()
     recorded = main_part(site / language / "recordings.html")
-    assert all(f'href="faces/recordings/{name}.html"' in recorded for name in recordings.RECORDINGS)
+    assert all(f'href="recordings/{name}.html"' in recorded for name in recordings.RECORDINGS)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
