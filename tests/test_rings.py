@@ -211,6 +211,12 @@ def test_walls() -> None:
     assert written(wrong) == set()
 
 
+def test_no_name_of_the_frame_is_stale() -> None:
+    """Each module of cli that a shelf may import is imported by one."""
+    used = {a.target for a in every_arrow() if room(a.source) in SHELVES | {"rootfs_tools"}}
+    assert sorted(FRAME - used) == []
+
+
 def test_minirun_calls_the_workshop_through_two_tables() -> None:
     """The launcher and the look-up of errors read its files; they import nothing of it."""
     naming = {

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
         @property
         def is_full(self) -> bool:
-            """Return True while somebody has not taken all that was sent."""
+            """Return True while one of them has not taken all that was sent."""
 
         def interests(self) -> Iterator[tuple[int, int]]:
             """Yield descriptors, and what poll(2) is to wait for at each."""

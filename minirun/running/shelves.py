@@ -25,7 +25,7 @@ SHELVES = ("docker", "toolkit", "faces")
 
 
 def audience(directory: str, stdin: int, master: int) -> Audience:
-    """Return who is attached to a container in the background: nobody yet. Raises OSError."""
+    """Return the clients of a container in the background: none yet. Raises OSError."""
     made: Audience = rings.imported("minirun.docker.attached.Attached")(directory, stdin, master)
     return made
 
