@@ -32,10 +32,10 @@ SHELL := /bin/bash
 	test-v2 journeys recordings notebooks levels quotes site slides assignment pictures reference path man \
 	conformance bats release clean
 
-# the interpreter, and what makes images; what minirun can do without, for names of processes and
-# for networks
+# the interpreter, and what makes images; what minirun can do without, for names of processes,
+# networks, and names by DNS there
 NEEDED := python3 python3-venv mmdebstrap libseccomp2
-USEFUL := python3-prctl nftables
+USEFUL := python3-prctl nftables python3-dnspython
 # what tests and bench call
 TESTED := busybox-static gcc libc6-dev strace hyperfine runc crun podman criu tmux iproute2 chromium \
 	containerd containernetworking-plugins docker.io docker-cli|docker.io buildah slurmctld \
@@ -79,12 +79,14 @@ tested: setup .venv/.tested
 
 # Debian's own Python, whatever else comes first in PATH: it lies where only root can write. Ubuntu
 # 22.04 has one that is too old, and a newer one beside it.
-# Of Debian's python-prctl the .venv gets links: pip would need a compiler for it.
+# Of Debian's python-prctl the .venv gets links: pip would need a compiler for it. Of dnspython too.
 .venv/.ready: pyproject.toml Makefile | packages
 	@base=/usr/bin/python3; $$base -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ .ci/packages python3.11 python3.11-venv; base=/usr/bin/python3.11; }; $$base -m venv .venv
 	@$(PYTHON) -c 'import _prctl' 2>/dev/null || find /usr/lib/python3/dist-packages -maxdepth 1 \
 		-name '*prctl*' -exec ln -sfnt "$$($(PYTHON) -c '$(SITE)')" {} +
+	@$(PYTHON) -c 'import dns' 2>/dev/null || find /usr/lib/python3/dist-packages -maxdepth 1 \
+		\( -name dns -o -name 'dnspython-*' \) -exec ln -sfnt "$$($(PYTHON) -c '$(SITE)')" {} +
 	$(PYTHON) .ci/install
 	@touch $@
 

@@ -42,16 +42,14 @@ Question = tuple[str, str, str]
 class Beside:
     """minirun and docker, each as `prepare` leaves it; docker is started at its first question."""
 
-    def __init__(
-        self, command: str, folder: Path, how: str, prepare: Callable[[Side], None] | None
-    ) -> None:
-        self.minirun = Program(command, folder / "containers")
+    def __init__(self, minirun: Program, how: str, prepare: Callable[[Side], None] | None) -> None:
+        self.minirun = minirun
         self.how = how
         self.asked: list[tuple[Question, object]] = []
         """What docker has answered to the test that runs."""
         self._prepare = prepare
         self._docker: Docker | None = None
-        self._ours = Side(self.minirun, "busybox")
+        self._ours = Side(minirun, "busybox")
         if prepare:
             prepare(self._ours)
 
@@ -167,8 +165,8 @@ def sides(
 ) -> Iterator[Beside]:
     """For `beside`. A module's function `prepare` makes on each side what its tests ask about."""
     prepare = getattr(request.module, "prepare", None)
-    folder = tmp_path_factory.mktemp("beside")
-    made = Beside(command, folder, request.config.option.peers, prepare)
+    program = Program(command, tmp_path_factory.mktemp("beside") / "containers")
+    made = Beside(program, request.config.option.peers, prepare)
     yield made
     made.close()
 

@@ -21,6 +21,7 @@ tests/faces/inspect would hide Python's own module.
 from __future__ import annotations
 
 import gc
+import glob
 import json
 import os
 import re
@@ -40,6 +41,7 @@ import defaults
 import night  # noqa: F401  how many examples hypothesis tries
 from faces.show.browser import Browser
 from layers import STORE, copy_layer, layer_of
+from minirun.cgroups import hierarchies
 from minirun.core.keeping.places import ROOT
 from minirun.core.kernel import mountinfo
 from minirun.fast import launcher
@@ -242,7 +244,7 @@ def cgroup(program: Program, container_id: str) -> str:
     return str(dirs.get("pids") or dirs[""])
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
     """Wait for a condition, or fail."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -287,14 +289,9 @@ def _mounts() -> set[str]:
 
 
 def _cgroups() -> set[str]:
-    found = set()
-    for hierarchy in Path("/sys/fs/cgroup").iterdir():
-        try:
-            found |= {f"{hierarchy}/minirun/{name}" for name in os.listdir(hierarchy / "minirun")}
-            found |= {str(path) for path in hierarchy.glob("minirun-*")}
-        except (FileNotFoundError, NotADirectoryError):
-            pass
-    return {path for path in found if os.path.isdir(path)}
+    names = ("minirun/*", "minirun-*")
+    found = [glob.glob(f"{each.path}/{name}") for each in hierarchies.mounted() for name in names]
+    return {path for paths in found for path in paths if os.path.isdir(path)}
 
 
 def processes() -> Iterator[tuple[int, str, list[str]]]:
@@ -360,12 +357,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 _before = pytest.StashKey[dict[str, set[str]]]()
 
 
-def _leaks(before: dict[str, set[str]]) -> list[str]:
-    return [
+def _leaks(before: dict[str, set[str]]) -> set[str]:
+    return {
         f"{kind} left behind: {thing}"
         for kind, take in _SNAPSHOTS.items()
-        for thing in sorted(take() - before[kind])
-    ]
+        for thing in take() - before[kind]
+    }
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -395,8 +392,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     before = session.stash[_before]
     deadline = time.monotonic() + 3  # what has been killed may take a moment to end
-    while (leaks := _leaks(before)) and time.monotonic() < deadline:
+    leaks = _leaks(before)
+    while leaks and time.monotonic() < deadline:
         time.sleep(0.1)
+        leaks &= _leaks(before)  # what is new at a later look is another run's
     if leaks:
-        sys.stderr.write("\n" + "\n".join(leaks) + "\n")
+        sys.stderr.write("\n" + "\n".join(sorted(leaks)) + "\n")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

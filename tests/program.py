@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from layers import STORE
-from minirun.core.keeping.places import CONTAINERS, HISTORY, NEW, ROOTS
+from minirun.core.keeping.places import CONTAINERS, EVENTS, HISTORY, NAME, NAMES, NEW, ROOTS
 from minirun.engines import roots
+from minirun.faces.inspect import past
 
-KEPT = (HISTORY, NEW, ".gpus")
+KEPT = (HISTORY, NEW, NAMES, ".gpus")
 """What stays in a state root."""
 
 
@@ -35,6 +36,30 @@ class Program:
     @property
     def root(self) -> Path:
         return self.named or Path(self.store, CONTAINERS)
+
+    def id(self, name: str) -> str:
+        """The id of the container of this name; the name, if it is an id, or there is none."""
+        with contextlib.suppress(OSError):
+            found = os.path.basename(os.readlink(self.root / NAMES / name))
+            if (self.root / found / NAME).read_text() == name:
+                return found
+        return name
+
+    def directory(self, name: str) -> Path:
+        """The directory of the container of this name, or id; it need not exist."""
+        return self.root / self.id(name)
+
+    def name(self, container_id: str) -> str:
+        """The name of a container, or its id if it has no other."""
+        with contextlib.suppress(OSError):
+            return (self.root / container_id / NAME).read_text()
+        return container_id
+
+    def log(self, name: str, file: str = EVENTS) -> str:
+        """The log, or another file, of a container as far as it is written; "" without one yet."""
+        with contextlib.suppress(OSError):
+            return (self.directory(name) / file).read_text()
+        return ""
 
     def at(self, store: str | Path) -> Program:
         """The same with another store, for a part of a test; it is cleaned with this one."""
@@ -67,10 +92,8 @@ class Program:
 
     def start(self, *args: str, **options: object) -> subprocess.Popen[str]:
         """Start it and return at once."""
-        return subprocess.Popen(
-            self.argv(*args), text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
-        )  # fmt: skip
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(self.argv(*args), text=True, **pipes | options)
 
     def spec(self, *command: str) -> Any:
         """The config.json that `spec busybox` writes for a command, for a test to change.
@@ -81,15 +104,26 @@ class Program:
 
     def events(self, container_id: str = "") -> list[dict[str, object]]:
         """The events of a container, living or gone; of the newest one by default."""
-        living = sorted(self.root.glob(f"{container_id or '*'}/events.jsonl"))
-        gone = sorted(self.root.glob(f".history/*{container_id}.jsonl"))
-        text = (living or gone)[-1].read_text()
+        living = sorted(self.root.glob(f"{self.id(container_id) or '*'}/{EVENTS}"))
+        text = (living or self.logs(container_id))[-1].read_text()
         return [json.loads(line) for line in text.splitlines()]
 
+    def logs(self, name: str = "") -> list[Path]:
+        """The kept logs of the containers of this name, or id, that are gone; the newest last."""
+        return [
+            path for path in sorted(self.root.glob(f"{HISTORY}/*.jsonl"))
+            if not name or path.name.endswith(f".{name}.jsonl")
+            or past.origin(str(path)).get("name") == name
+        ]  # fmt: skip
+
     def left(self) -> list[str]:
-        """What lies in the state root, except history, table of GPUs, and the empty NEW."""
-        found = [path.name for path in self.root.glob("*") if path.name not in KEPT]
-        return found + [str(path) for path in self.root.glob(f"{NEW}/*")]
+        """What lies in the state root, by name, except history, table of GPUs, and the empty NEW.
+
+        A link of a name that leads to no container is left, too.
+        """
+        found = [self.name(path.name) for path in self.root.glob("*") if path.name not in KEPT]
+        links = [path for path in self.root.glob(f"{NAMES}/*") if not path.exists()]
+        return found + [str(path) for path in (*self.root.glob(f"{NEW}/*"), *links)]
 
     def clean(self) -> None:
         """Delete whatever a test left."""

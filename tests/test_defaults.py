@@ -29,14 +29,14 @@ def minirun(*words):
     done = subprocess.run([sys.argv[2], *words], capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 assert minirun("ps", "-aq") == (0, "", "")
-assert minirun("run", "-d", "--name", "same", "busybox", "sleep", "100") == (0, "same\\n", "")
+assert minirun("run", "-d", "--name", "same", "busybox", "sleep", "100")[::2] == (0, "")
 print("runs", flush=True)
 for _ in range(3000):
     if not os.path.exists(sys.argv[3]):
         time.sleep(0.01)
 assert minirun("gc") == (0, "", "")
 assert minirun("exec", "same", "echo", "lives") == (0, "lives\\n", "")
-assert minirun("ps", "-aq") == (0, "same\\n", "")
+assert minirun("ps", "-a", "--format", "{{.Names}}") == (0, "same\\n", "")
 assert minirun("rm", "-f", "same") == (0, "same\\n", "")
 assert minirun("ps", "-aq") == (0, "", "")
 """
@@ -91,7 +91,7 @@ def test_what_is_left_is_an_error(tmp_path: Path, code: str, left: str) -> None:
 
 def test_where_a_minirun_without_a_root_keeps_its_containers(minirun: Program) -> None:
     minirun("run", "--name", "c", "busybox", "true")
-    assert (minirun.root / "c/state.json").exists()
+    assert (minirun.directory("c") / "state.json").exists()
     named = f"--root {minirun.root}" in " ".join(minirun.argv())
     assert named == (minirun.root != Path(STORE, CONTAINERS))
     assert os.path.lexists(roots.entry_of(STORE, str(minirun.root))) == named

@@ -17,7 +17,6 @@ import rootfs_tools
 from minirun.cgroups.systemd.properties import bitmap
 from minirun.cli import words
 from minirun.cli.run import properties, run_options
-from minirun.cli.runc import control
 from minirun.common.schema import SchemaError
 from minirun.core.errors import MinirunError
 from minirun.docker import filters, network_of, stop
@@ -171,8 +170,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "--since": lambda text: moments.point(text, "--since"),
     "--since of a duration": lambda text: moments.point(f"{text}h", "--since"),
     "stop --timeout": stop.seconds_of,
-    "kill": control.signal_number,
-    "kill of a real-time signal": lambda text: control.signal_number(f"RTMIN+{text}"),
+    "kill": words.signal_number,
+    "kill of a real-time signal": lambda text: words.signal_number(f"RTMIN+{text}"),
     "gid of a mount": lambda text: rootless_config._is_mapped(f"gid={text}", [], []),
     "ociVersion": lambda text: validate._version(f"1.{text}.0"),
     "minKernel": lambda text: file._version(f"{text}.1", "x"),

@@ -3,11 +3,13 @@
 runc      runc's commands, to the letter
 run       `run IMAGE` and `create IMAGE`, with their flags
 gc        gc
-either    create, start, kill, pause: runc's or docker's, as the container is
+either    create, start, kill, pause, ps: runc's or docker's, as the container is
 help      help, and --help: help.toml has the texts
 flags     a command line is read; words: the value of one flag
 completion   what a shell completes command lines with
-output    what a command prints on standard output; several: for each of several containers
+elsewhere  docker's and podman's commands that are not here: why, and what to do
+settings  what counts for all runs of a user
+output    what a command prints on standard output; several: for each of several things
 
 The other commands are those of the three shelves: minirun.docker, minirun.toolkit, minirun.faces.
 """
@@ -30,6 +32,7 @@ with lazy:
     import difflib
     import traceback
 
+    from minirun.cli import elsewhere
     from minirun.cli.runc import state as state_command
     from minirun.engines import rootless
     from minirun.image import workshop
@@ -43,7 +46,6 @@ if TYPE_CHECKING:
 MODULES = {
     "minirun.cli.run.run_image": "run",
     "minirun.cli.runc.exec": "exec",
-    "minirun.cli.runc.ps": "ps",
     "minirun.docker.logs": "logs",
     "minirun.cli.runc.events": "events",
     "minirun.docker.start": "restart",
@@ -53,10 +55,11 @@ MODULES = {
     "minirun.docker.about": "info version",
     "minirun.docker.groups": "container system",
     "minirun.cli.completion": "completion",
+    "minirun.cli.settings": "settings",
     "minirun.docker.network": "network",
     "minirun.docker.network_of": "port",
     "minirun.docker.volume": "volume",
-    "minirun.cli.either": "create start kill pause unpause",
+    "minirun.cli.either": "create start kill pause unpause ps",
     "minirun.cli.runc.control": "delete resume",
     "minirun.cli.runc.state": "state list features",
     "minirun.cli.runc.update": "update",
@@ -110,7 +113,7 @@ class GlobalFlags(Flags):
     cgroup: str = flag(default="auto")
     log: str
     log_format: str = flag(default="text")
-    debug: bool
+    debug: bool = flag("-D")
     lang: str
     systemd_cgroup: bool
     rootless: str = flag(default="auto")
@@ -122,10 +125,21 @@ class GlobalFlags(Flags):
     gpu_exclusive: bool
     version: bool = flag("-v")
 
+    def absent(self) -> dict[str, str]:
+        """Return docker's and podman's flags that are left out."""
+        return elsewhere.FLAGS
+
 
 BEFORE.append(GlobalFlags)
 
-_UNKNOWN = 3
+DOCKERS = frozenset(
+    (
+        "attach", "cp", "events", "export", "history", "image", "images", "import", "info", "load",
+        "login", "logout", "logs", "network", "port", "pull", "push", "rename", "restart", "rm",
+        "rmi", "save", "stats", "stop", "tag", "top", "version", "volume", "wait",
+    )
+)  # fmt: skip
+"""docker's whose errors end with 1: run's end with 125, and so does a wrong flag of any."""
 _SYNONYMS = {"list": "ls", "remove": "rm"}
 """docker's other names of a group's commands."""
 
@@ -167,11 +181,12 @@ def _called_as() -> list[str]:
 def dispatch(name: str, args: list[str], settings: Settings) -> int:
     """Run a command; return its exit status. Raises MinirunError, OSError, HelpAsked."""
     if name not in COMMANDS:
+        if found := elsewhere.DOCKERS.get(name) or elsewhere.PODMANS.get(name):
+            reason, hint = found
+            raise UsageError(f"{name} is left out: {reason}", hint, 1)
         near = difflib.get_close_matches(name, COMMANDS, n=2)
         hint = f"did you mean {' or '.join(near)}?" if near else "see 'minirun --help'"
-        if name == "compose":
-            hint = "podman-compose and docker-compose drive it, as the runtime of their engine"
-        raise UsageError(f"unknown command {name!r}", hint, status=_UNKNOWN)
+        raise UsageError(f"unknown command {name!r}", hint, 1)
     try:
         entry = entry_of(name, COMMANDS)
     except (ImportError, AttributeError, OSError):
@@ -180,7 +195,12 @@ def dispatch(name: str, args: list[str], settings: Settings) -> int:
         raise UsageError(f"{name} needs Linux", "replay and timeline FILE do not") from None
     if name in RUNC:
         return as_runc(lambda: entry(args, settings))
-    return entry(args, settings)
+    try:
+        return entry(args, settings)
+    except MinirunError as error:
+        if name in DOCKERS and "status" not in vars(error):  # it says none of its own
+            error.status = 1
+        raise
 
 
 def as_runc(act: Callable[[], int]) -> int:
@@ -214,10 +234,10 @@ def entry_of(name: str, table: dict[str, str]) -> Callable[[list[str], Settings]
 def verb(flags: Flags, known: Collection[str]) -> tuple[str, list[str]]:
     """Return which of a group's commands is named (ls in `volume ls`), and the words behind it.
 
-    Raises UsageError for one that there is not; HelpAsked, with status 1, if none is named.
+    Raises UsageError for one that there is not; HelpAsked if none is named.
     """
     if not flags.args:
-        flags.refuse()
+        raise HelpAsked(flags)
     name, *rest = flags.args
     name = name if name in known else _SYNONYMS.get(name, name)
     if name not in known:

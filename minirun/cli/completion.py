@@ -22,7 +22,9 @@ from minirun.core.keeping.settings import Settings
 
 SHELLS = ("bash", "zsh", "fish")
 _ASKS = {
-    "containers": "ps -a --format '{{.Names}}'", "images": "images -q", "networks": "network ls -q",
+    "containers": "ps -a --format '{{.Names}}'",
+    "images": "images --format '{{.Repository}}:{{.Tag}}'",
+    "networks": "network ls --format '{{.Name}}'",
 }  # fmt: skip
 """What is completed → how minirun is asked for it."""
 

@@ -64,6 +64,8 @@ def name_of(key: str) -> str:
 
 
 _PLAIN = Flag()
+ANY = 1 << 30
+"""As many arguments as there are."""
 
 
 class HelpAsked(Exception):
@@ -135,6 +137,10 @@ class Flags:
             found.update(vars(base).get("rows", {}))
         return found
 
+    def absent(self) -> dict[str, str]:
+        """Return `left_out`, for a flag that is not known."""
+        return self.left_out
+
     @classmethod
     def has(cls, name: str) -> bool:
         """Return True for the name of one of the flags: --lang."""
@@ -175,8 +181,8 @@ class Flags:
     def _take(self, name: str, value: str | None, rest: list[str]) -> None:
         """Take one flag, and its value, which may be the first of `rest`. Raises UsageError."""
         hint = f"see 'minirun {self.command} --help'".replace("  ", " ")
-        if name in self.left_out:
-            raise UsageError(f"{name} is left out", self.left_out[name], self.wrong)
+        if name not in self._by_name and name in self.absent():
+            raise UsageError(f"{name} is left out", self.absent()[name], self.wrong)
         if name not in self._by_name and self.command and any(one.has(name) for one in BEFORE):
             before = f"it stands before the command: minirun {name} … {self.command}"
             raise UsageError(f"unknown flag: {name}", before, self.wrong)
@@ -239,6 +245,31 @@ class Flags:
         if self.args:
             text = f'"minirun {self.command}" needs no argument, got {len(self.args)}'
             raise UsageError(text, status=1)
+
+    def takes(self, least: int, most: int | None = None) -> None:
+        """Raise UsageError, in docker's words, for fewer arguments than `least`, more than `most`.
+
+        Without `most` there are to be exactly so many; ANY: it has no bound.
+        """
+        most = least if most is None else most
+        if least <= len(self.args) <= most:
+            return
+        number = least or most
+        count = f"{number} argument{'s' if number > 1 else ''}"
+        bound = "exactly" if least == most else "at least" if least else "at most"
+        if least and least < most < ANY:
+            count = f"{least} and at most {most} arguments"
+        self.wants(f"{bound} {count}")
+
+    def wants(self, what: str) -> NoReturn:
+        """Raise UsageError that says which arguments are missing, or are too many."""
+        hint = self.took() or f"see 'minirun {self.command} --help'"
+        raise UsageError(f'"minirun {self.command}" requires {what}', hint, 1)
+
+    def took(self) -> str:
+        """Return the hint that a flag has taken the word behind it, if one has."""
+        flag_name, word = self.taken
+        return f"{flag_name} has taken {word} as its value" if word and not self.args else ""
 
     def refuse(self) -> NoReturn:
         """Answer a command line that has too few or too many arguments with the help, and 1."""

@@ -51,15 +51,16 @@ def _collect(settings: Settings, *, dry: bool) -> int:
     """Remove the containers that are orphans; return the number of those that failed."""
     failed = 0
     for container_id in state.names(settings.root):
+        name = state.shown_name(f"{settings.root}/{container_id}")
         try:
             what, reason = orphans.collect(settings, container_id, dry=dry)
             if what:
-                _show_removed(container_id, reason, dry=dry, what=what)
+                _show_removed(name, reason, dry=dry, what=what)
         except ForeignDirectory as error:
             warn(f"{settings.root}/{container_id} is left: {error.reason}")
         except (MinirunError, OSError) as caught:
             failure = from_os(caught) if isinstance(caught, OSError) else caught
-            say(f"{container_id}: {failure.line()}")
+            say(f"{name}: {failure.line()}")
             failed += 1
     return failed
 

@@ -1,4 +1,4 @@
-"""From a flag's words to its value: sizes, times, variables, labels, filters.
+"""From a flag's words to its value: sizes, times, signals, variables, labels, filters.
 
 All raise UsageError, which names the flag and how it is to be written.
 """
@@ -11,7 +11,11 @@ from minirun.common.quantities import nanoseconds
 from minirun.core.config import ANNOTATION, LOG
 from minirun.core.errors import UsageError, reason
 from minirun.core.keeping.numbers import LARGEST, whole
-from minirun.running.output import OutputLimits
+from minirun.core.kernel import signals
+from minirun.core.lazy import lazy
+
+with lazy:
+    from minirun.running import output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,9 +24,15 @@ if TYPE_CHECKING:
     from minirun.cli.run.run_flags import ConfigFlags
     from minirun.image.store import Image
     from minirun.oci.run_config import RunOptions
+    from minirun.running.output import OutputLimits
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 _ID_MAX = 1 << 32
+_SIGNALS: dict[str, int] = {
+    name[3:]: number for name, number in vars(signals).items()
+    if name.startswith("SIG") and not name.startswith("SIG_")
+}  # fmt: skip
+"""Name without SIG → number."""
 
 
 def add(run: RunOptions, flags: ConfigFlags, image: Image) -> RunOptions:
@@ -65,11 +75,22 @@ def filters(
         name, equals, value = text.partition("=")
         name = name.strip().lower()
         if not equals:
-            raise UsageError(f"invalid {flag} {text!r}: not NAME=VALUE", hint)
+            raise UsageError(f"invalid {flag} {text!r}: not NAME=VALUE", hint, 125)
         if name not in known:
             raise UsageError(f"invalid {flag} {text!r}: no such filter", hint, 1)
         found.setdefault(name, []).append(value)
     return found
+
+
+def dangling(wanted: dict[str, list[str]]) -> set[bool]:
+    """Return what the filter dangling lets through: True for what no container has, False for the
+    others; empty if there is no such filter. Raises UsageError.
+    """
+    values, truth = wanted.get("dangling", []), ("true", "1")
+    for value in values:
+        if value not in (*truth, "false", "0"):
+            raise UsageError(f"invalid --filter 'dangling={value}'", "true or false", 1)
+    return {value in truth for value in values}
 
 
 def has_labels(labels: dict[str, str], wanted: Iterable[str]) -> bool:
@@ -151,9 +172,24 @@ def duration(text: str) -> float:
     return length / 1e9
 
 
+def signal_number(text: str) -> int:
+    """Return 15 for TERM, SIGTERM, sigterm and 15; 37 for SIGRTMIN+3. Raises UsageError."""
+    name = text.upper().removeprefix("SIG")
+    base, sign, step = name[:5], name[5:6], name[6:]
+    if name in _SIGNALS:
+        return _SIGNALS[name]
+    steps = whole(step, 0, 15) if len(step) < 3 else None
+    number = whole(text, 0, 64) if len(text) < 3 else None
+    if (base, sign) in (("RTMIN", "+"), ("RTMAX", "-")) and steps is not None:
+        return _SIGNALS[base] + (steps if sign == "+" else -steps)
+    if number is None:
+        raise UsageError(f"unknown signal {text!r}", "a name such as TERM, or a number", status=1)
+    return number
+
+
 def log_limits(words: list[str]) -> OutputLimits:
     """Return what the words of --log-opt say: max-size=10m, max-file=3. Raises UsageError."""
-    found = OutputLimits()
+    found = output.OutputLimits()
     for word in words:
         key, _, value = word.partition("=")
         if key == "max-size":

@@ -11,11 +11,17 @@ from __future__ import annotations
 from minirun.core.keeping import field_types
 from minirun.core.keeping.field_types import TESTS, texts
 from minirun.core.keeping.record import Record
+from minirun.core.lazy import lazy
+
+with lazy:
+    from minirun.common import network_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NotRequired, TypedDict
 
+    from minirun.common.network_request import Attachment, NetworkRequest
     from minirun.core.keeping.container_record import ContainerRecord
 
     class MountRecord(TypedDict):
@@ -53,6 +59,31 @@ if TYPE_CHECKING:
         gpu_variables: list[str]
         """Names of the image's own variables about GPUs, without those that -e replaces."""
 
+    class Asked(TypedDict, total=False):
+        """Flags of `run` as they were typed, by name, if they were; and three that always are."""
+
+        attach: list[str]
+        cgroup_parent: str
+        cidfile: str
+        detach: bool
+        device_cgroup_rule: list[str]
+        group_add: list[str]
+        init: bool
+        log_opt: list[str]
+        mount: list[str]
+        publish: list[str]
+        publish_all: bool
+        user: str
+        userns: str
+        volume: list[str]
+        volumes_from: list[str]
+        image: str
+        """The image's name."""
+        env: list[str]
+        """The flags' variables, and then the image's others."""
+        entrypoint: int
+        """So many of the first arguments are the entrypoint."""
+
     class OutputRecord(TypedDict):
         """How much of the output is kept: minirun.running.output.OutputLimits."""
 
@@ -63,6 +94,35 @@ if TYPE_CHECKING:
 
 STOP_TIMEOUT = 10
 """Seconds that `stop` waits before SIGKILL unless a flag says otherwise: docker's."""
+
+
+class HealthCheck(Record):
+    """How a container's health is checked, with docker's names; times in nanoseconds.
+
+    0 is docker's default: minirun.docker.health. Source: moby's image specification v1.3.
+    """
+
+    Test: list[str] = []
+    """CMD and the words of a command; CMD-SHELL and a line for a shell; NONE."""
+    Interval: int = 0
+    """Between two checks."""
+    Timeout: int = 0
+    StartPeriod: int = 0
+    """From the start on failures do not count for so long."""
+    StartInterval: int = 0
+    """Between two checks in that time."""
+    Retries: int = 0
+    """After so many failures in a row it is unhealthy."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what is set."""
+        return {name: value for name, value in self._asdict().items() if value}
+
+
+def health_check(row: dict[str, Any]) -> HealthCheck:
+    """Return what an image or a record says of a check. Raises ValueError if a field is wrong."""
+    types, usual = HealthCheck.__annotations__, HealthCheck._field_defaults
+    return HealthCheck(**field_types.checked(row, types, usual, TESTS))
 
 
 class DockerRecord(Record):
@@ -92,14 +152,22 @@ class DockerRecord(Record):
     """--restart: minirun.docker.restarts; empty: it does not start again by itself."""
     restarts: int = 0
     """How often it has, since the last `start`."""
+    begun: bool = False
+    """Its command has run, and has ended: once, at least."""
+    start_error: str = ""
+    """Why its last start failed."""
+    oom_killed: bool = False
+    """The kernel has killed in it for memory, in its last run."""
     stop_timeout: int = STOP_TIMEOUT
     """Seconds that `stop` waits before SIGKILL."""
     interactive: bool = False
     """Its standard input is kept open (-i)."""
+    stdin_once: bool = False
+    """It ends with the input of the first client: the container was not made with -d."""
     output: OutputRecord | None = None
     """How much of what it writes is kept; None: nothing."""
-    health: dict[str, Any] | None = None
-    """How its health is checked: minirun.docker.health; None: it is not."""
+    health: HealthCheck | None = None
+    """How its health is checked; None: it is not."""
     mounts: MountRecords | None = None
     """Mounts from flags and image. Their volumes count as used while the container exists."""
     cap_add: list[str] | None = None
@@ -110,28 +178,60 @@ class DockerRecord(Record):
     """Kind of namespace → id of the container whose it is: --network, --pid, --ipc container:ID."""
     shared_memory: bool = False
     """Its /dev/shm is mounted on the host: minirun.running.shared_memory."""
-    network: dict[str, Any] | None = None
-    """What it is to have of networks: minirun.net.request. None: lo alone, or its config.json's."""
+    asked: Asked = {}
+    """What the command line said, if nothing else says it as it was typed."""
+    network: NetworkRequest | None = None
+    """The networks that it asks for. None: lo alone, or those that its config.json has."""
+
+    @property
+    def never_began(self) -> bool:
+        """True if its start has failed, and its command has never run."""
+        return bool(self.start_error) and not self.begun
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """The networks that it is to be on."""
+        return self.network.networks if self.network else ()
 
 
 def of(record: ContainerRecord) -> DockerRecord:
     """Return docker's fields of a container's record."""
-    set_ = {name: record.rest.get(name) for name in DockerRecord._fields}
-    return DockerRecord(**{name: value for name, value in set_.items() if value is not None})
+    rows = ((name, record.rest.get(name)) for name in DockerRecord._fields)
+    set_ = {name: value for name, value in rows if value is not None}
+    return DockerRecord(**set_ | _inner(set_))
 
 
 def put(record: ContainerRecord, docker: DockerRecord) -> ContainerRecord:
     """Return the record with these fields of docker's, in place of those that it has.
 
-    A field that stood in it stays, also with its default: an earlier minirun may read it next.
+    A field that does not change stays as it stands: an earlier minirun may read it next.
     """
-    usual, was, rows = DockerRecord._field_defaults, record.rest, docker._asdict().items()
-    return record._replace(rest=was | {k: v for k, v in rows if k in was or v != usual[k]})
+    was = of(record)._asdict()
+    new = {name: value for name, value in docker._asdict().items() if value != was[name]}
+    new |= {name: new[name].as_json() for name in _RECORDS if new.get(name)}
+    return record._replace(rest=record.rest | new)
 
 
 def check(rest: dict[str, Any]) -> None:
     """Check docker's fields in ContainerRecord.rest. Raises ValueError if one is wrong."""
-    field_types.checked(rest, DockerRecord.__annotations__, DockerRecord._field_defaults, _TESTS)
+    usual = DockerRecord._field_defaults
+    found = field_types.checked(rest, DockerRecord.__annotations__, usual, _TESTS)
+    _inner(found)
+    try:
+        field_types.checked(found.get("asked", {}), _ASKED, _ASKED, TESTS)
+    except ValueError as error:
+        raise ValueError(f"asked: {error}") from None
+
+
+def _inner(rows: dict[str, Any]) -> dict[str, Any]:
+    """Return the records among the fields. Raises ValueError if a field of one is wrong."""
+    found: dict[str, Any] = {}
+    for name in _RECORDS.keys() & rows.keys():
+        try:
+            found[name] = _RECORDS[name](rows[name])
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    return found
 
 
 def _are_mounts(value: Any) -> bool:
@@ -150,7 +250,22 @@ def _are_mounts(value: Any) -> bool:
     return True
 
 
+_RECORDS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "health": health_check, "network": lambda row: network_request.from_json(row),
+}  # fmt: skip
+"""Field → what makes a record of its object."""
+_ASKED = {
+    "attach": "list[str]", "cgroup_parent": "str", "cidfile": "str", "detach": "bool",
+    "device_cgroup_rule": "list[str]", "group_add": "list[str]", "init": "bool",
+    "log_opt": "list[str]", "mount": "list[str]", "publish": "list[str]", "publish_all": "bool",
+    "user": "str", "userns": "str", "volume": "list[str]", "volumes_from": "list[str]",
+    "image": "str", "env": "list[str]", "entrypoint": "int",
+}  # fmt: skip
+"""Field of Asked → its type, as the class has it: each may be missing."""
 _TESTS = {
     **TESTS, "MountRecords": (_are_mounts, "a list of mounts"),
-    "Declared": TESTS["dict[str, Any]"], "OutputRecord": TESTS["dict[str, Any]"],
+    **dict.fromkeys(
+        ("Asked", "Declared", "OutputRecord", "HealthCheck", "NetworkRequest"),
+        TESTS["dict[str, Any]"],
+    ),
 }  # fmt: skip

@@ -13,6 +13,11 @@ def port(text: str) -> int | None:
     return whole(text, 1, MOST)
 
 
+def host_span(text: str) -> range | None:
+    """Return the same for a port of the host, of which 0 is one: the kernel chooses."""
+    return range(1) if text == "0" else span(text)
+
+
 def span(text: str) -> range | None:
     """Return the ports of 80 or 8000-8003; None if one is none; empty if the first is larger."""
     first, dash, last = text.partition("-")

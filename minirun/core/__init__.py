@@ -80,11 +80,12 @@ What comes before, an image and its config.json, is no part of a start.
     oci/home              Home, an extra. While the hooks run: $HOME, from the image's /etc/passwd
     oci/seccomp           Seccomp, an extra. The filter of system calls, compiled in stage 1 and
                           installed in stage 7
+    common/naming         Named, an extra. After the end: its name is free again
     gpu/nvidia/hook       stage 4: the translation, also as a program of its own
     gpu/inject            stage 5: the order of the work. gpu/nvidia/cli/planner plans what is put
                           in; gpu/apply puts it in
 
-So a plain start has three of the extras in the table of extras. With the default network it has
+So a plain start has four of the extras in the table of extras. With the default network it has
 Networks (net/attach), too. tutorials/reference/one-start.md lists each function of a start, in the
 order in which they run; begin there to see how much it is.
 """

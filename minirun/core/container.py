@@ -41,7 +41,11 @@ class Console(Record):
 class Container:
     """One container: names, places and the record in state.json."""
 
-    def __init__(self, settings: Settings, config: Config, record: ContainerRecord) -> None:
+    def __init__(
+        self, settings: Settings, config: Config, record: ContainerRecord, name: str = ""
+    ) -> None:
+        """`name`: of one that is about to be made; otherwise its directory says it."""
+        self._planned = name
         self.settings = settings
         self.config = config
         self.record = record
@@ -55,6 +59,18 @@ class Container:
         self.preserve_fds = 0
         self.extras: dict[str, Extra] = {}
         """What it needs beyond the core, by name; minirun.core.extras makes them."""
+
+    @property
+    def name(self) -> str:
+        """What it is called now, `rename` may change it: its id, if it has no other name.
+
+        Not for init: once the root has changed this would be a path of the container's.
+        """
+        try:
+            found = state.name_of(self.directory)
+        except OSError:  # an error's text has the name, and must not be lost for want of it
+            found = self.id
+        return (self._planned or found) if found == self.id else found
 
     @property
     def cgroup(self) -> OwnCgroup:
@@ -216,6 +232,9 @@ class Extra:
 
     def removed(self) -> None:
         """Called before the container's directory is removed."""
+
+    def gone(self) -> None:
+        """Called when the container's directory is removed."""
 
 
 def log_detail(config: Config) -> str:

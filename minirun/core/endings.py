@@ -55,7 +55,7 @@ def start(
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENXIO, errno.EPIPE):  # init was killed just now
             raise
-        raise StateError(f"container {container.id!r} is not waiting for a start") from None
+        raise StateError(f"container {container.name!r} is not waiting for a start") from None
     if (answer := channel.read_rest()).find(b"\0") != len(answer) - 1:  # more than the path
         raise command.failure_from(answer)
     if on_running:
@@ -104,8 +104,11 @@ def destroy(container: Container) -> None:
     events.close_log()
     for extra in _extras(container, "removed"):
         extra.removed()  # anonymous volumes
+    at_last = _extras(container, "gone")  # its name is read while it is there
     rings.keep_log(container.settings.root, container.id)
     directories.remove(container.settings.root, container.id, lambda fd: _empty(container, fd))
+    for extra in at_last:
+        extra.gone()  # its name
 
 
 def end(container: Container) -> None:
@@ -187,7 +190,7 @@ def give_back(container: Container) -> None:
 
 
 def _extras(container: Container, point: str) -> Iterable[Extra]:
-    """Return the container's extras that act at one of the three points of an end."""
+    """Return the container's extras that act at one of the points of an end."""
     extras.prepare(container, frozenset((point,)))
     return container.extras.values()
 
@@ -222,8 +225,9 @@ def abandon(container: Container, *, is_last: bool = True, is_new: bool = True) 
         if not is_last:
             return
         why = from_os(error) if isinstance(error, OSError) else error
-        hint = f"minirun delete --force {container.id}"
-        warn(f"{container.id}: not all of it could be removed: {why} ({hint})")
+        name = container.name
+        hint = f"minirun delete --force {name}"
+        warn(f"{name}: not all of it could be removed: {why} ({hint})")
 
 
 def _poststop(container: Container) -> None:

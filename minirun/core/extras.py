@@ -8,14 +8,18 @@ imported any more. The class, called with the container, checks the property and
 
 A property is a path of names: linux.seccomp, or linux.namespaces.type=user, which a config.json has
 if one member of the list linux.namespaces has this type. A name that begins with -- is a flag of
-the caller, such as --no-pivot; --host-mounts stands for a config.json without a mount namespace.
+the caller, such as --no-pivot; --host-mounts stands for a config.json without a mount namespace,
+--named for a container with a name besides its id.
 One below `record` is a field of state.json that the core carries along: ContainerRecord.rest.
 """
 
 from __future__ import annotations
 
+import os
+
 from minirun.core import rings
 from minirun.core.container import Container, Extra
+from minirun.core.keeping import places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,11 +64,12 @@ TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("record.restart", "minirun.running.ends.Restarted", ("ending",)),
     ("record.shared_memory", "minirun.running.shared_memory.SharedMemory", ("ended",)),
     ("record.mounts", "minirun.running.volumes.AnonymousVolumes", ("removed",)),
+    ("--named", "minirun.common.naming.Named", ("gone",)),
 )  # fmt: skip
 
 
 POINTS = frozenset(name for name in vars(Extra) if not name.startswith("_"))
-END = frozenset(("ending", "ended", "removed"))
+END = frozenset(("ending", "ended", "removed", "gone"))
 """The points of a container's end; all others are those of its start."""
 
 
@@ -79,6 +84,7 @@ def prepare(container: Container, points: frozenset[str] = POINTS - END) -> None
         "--host-mounts": "mount" not in container.config.namespaces,
         "--no-pivot": container.record.no_pivot,
         "--rootless": container.unprivileged,
+        "--named": os.path.lexists(f"{container.directory}/{places.NAME}"),
         "record": container.record.rest,
     }
     asked = container.config.raw | flags

@@ -14,6 +14,7 @@ from minirun import __version__
 from minirun.cgroups import hierarchies
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
+from minirun.common import preferences
 from minirun.core.errors import MinirunError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings, unprivileged
@@ -99,6 +100,7 @@ def _information(settings: Settings) -> Fields:
         OperatingSystem=system.get("PRETTY_NAME", "Linux"), OSVersion=system.get("VERSION_ID", ""),
         OSType="linux", Architecture=kernel.machine, NCPU=len(os.sched_getaffinity(0)),
         MemTotal=_memory(), Name=kernel.nodename, DockerRootDir=settings.store,
+        SettingsFile=preferences.path(), Progress=preferences.chosen("progress"),
         StateRoots=list(roots.known(settings)), ServerVersion=__version__,
         Runtimes={"minirun": {"path": os.path.realpath(sys.argv[0])}}, DefaultRuntime="minirun",
         SecurityOptions=[

@@ -23,7 +23,7 @@ from minirun.docker.attached import ERROR, INPUT, LARGEST, STATUS, WINDOW
 from minirun.engines import roots
 from minirun.oci import descriptors
 from minirun.oci.terminal import keys, relay
-from minirun.running import lookup, signals
+from minirun.running import lookup, output, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,9 +50,10 @@ def main(args: list[str], settings: Settings) -> int:
     """
     flags = Attach(args)
     flags.check("sig_proxy", "true", "false")
-    if len(flags.args) != 1:
-        flags.refuse()
+    flags.takes(1)
     container = lookup.load(*roots.locate(settings, flags.args[0], only_made_up=True))
+    if container.record.status in (state.RUNNING, state.CREATED):
+        output.check_input(container.config.terminal, not flags.no_stdin)
     proxy = flags.sig_proxy == "true"
     return attach(container, flags.detach_keys, stdin=not flags.no_stdin, proxy=proxy)
 
@@ -90,15 +91,15 @@ def _connect(container: Container) -> _socket.socket:
     if status not in (state.RUNNING, state.CREATED):
         text = f"you cannot attach to a {status} container"
         way = "resume" if status == state.PAUSED else "start"
-        raise StateError(text, f"minirun {way} {container.id}, first", 1)
+        raise StateError(text, f"minirun {way} {container.name}, first", 1)
     socket = descriptors.packets()
     try:
         descriptors.connect(socket, f"{container.directory}/{places.ATTACH}")
         socket.recv(1)
     except ConnectionResetError:
-        raise StateError(f"{container.id} has just ended", status=1) from None
+        raise StateError(f"{container.name} has just ended", status=1) from None
     except (FileNotFoundError, ConnectionRefusedError):
-        text = f"{container.id} does not run in the background: another command has its streams"
+        text = f"{container.name} does not run in the background: another command has its streams"
         raise StateError(text, "run -d, or start", 1) from None
     return socket
 
@@ -156,11 +157,16 @@ class AttachedTerminal:
         data = os.read(self.stdin, LARGEST)
         if not data:
             self.stdin = -1
+            self._send(b"")
             return False
         passed, leaves = self.leave.feed(data) if self.types else (data, False)
+        if passed:
+            self._send(passed)
+        return leaves
+
+    def _send(self, data: bytes) -> None:
+        """Give the command input; none says that no more will come."""
         try:
-            if passed:
-                self.socket.send(INPUT + passed)
+            self.socket.send(INPUT + data)
         except OSError:
             self.stdin = -1  # it has ended: its last words are still to be read
-        return leaves

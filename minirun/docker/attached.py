@@ -3,7 +3,7 @@
 The supervisor listens at attach.sock in the container's directory, which only its owner can reach.
 The socket keeps messages apart (unix(7), SOCK_SEQPACKET); the first byte of one says what it is:
 
-    to the supervisor    i   keys, or other input of the command
+    to the supervisor    i   keys, or other input of the command; nothing more: the end of it
                          w   the window's size: rows and columns, two bytes each
     from it              h   the first message: from now on nothing is missed
                          o   what the command has written to standard output
@@ -65,14 +65,18 @@ class Attachee:
 class Attached:
     """The listening socket, and all clients."""
 
-    def __init__(self, directory: str, stdin: int, master: int) -> None:
-        """Listen. `stdin`: the container's input or -1; `master`: its terminal or -1.
+    def __init__(self, directory: str, stdin: int, master: int, once: bool) -> None:
+        """Listen. `stdin`: the container's input or -1; `master`: its terminal or -1; `once`: the
+        input ends with the first client's.
 
         Raises OSError.
         """
         self.path = f"{directory}/{places.ATTACH}"
         self.stdin = os.dup(master) if master >= 0 else stdin
         self.master = master
+        self.once = once and master < 0
+        self.ends = False
+        """The input is to end as soon as all of it is written."""
         self.input = b""
         self.clients: dict[int, Attachee] = {}
         self.socket = descriptors.packets()
@@ -130,6 +134,7 @@ class Attached:
         except OSError:
             return False
         if message[:1] == INPUT:
+            self.ends = self.ends or (self.once and len(message) == 1)
             self._write_input(message[1:])
         elif message[:1] == WINDOW and self.master >= 0 and len(message) == 5:
             rows, columns = struct.unpack("<2H", message[1:])
@@ -147,7 +152,10 @@ class Attached:
         except BlockingIOError:
             pass
         except OSError:  # it has closed its standard input
-            self.stdin, self.input = -1, b""
+            self.ends, self.input = True, b""
+        if self.ends and not self.input and self.stdin >= 0:
+            os.close(self.stdin)
+            self.stdin = -1
 
     def show(self, name: str, data: bytes) -> None:
         """Send every client what the command has written to stdout or stderr."""

@@ -22,7 +22,7 @@ from minirun.engines import roots
 from minirun.faces.inspect import past
 from minirun.faces.show.template import formats
 from minirun.faces.show.template.values import Fields, json_of
-from minirun.running import kept_logs, listing, moments, renamed
+from minirun.running import kept_logs, listing, moments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Watcher:
         self.settings = settings
         self.started: dict[tuple[int, int], tuple[float, int]] = {}
         """Log, by inode and time of its last change → when its command began: see started()."""
-        self.images: dict[int, str] = {}
+        self.origins: dict[int, dict[str, Any]] = {}
         """Inode of a kept log → the image that it names."""
         self.seen: dict[int, ContainerRecord] = {}
         """Inode of a log → the container's record, while there was one: a kept log has no labels,
@@ -68,10 +68,11 @@ class Watcher:
         order = {"create": 0, "start": 1, "die": 2, "destroy": 3}
         return sorted(found, key=lambda one: (one.at, order[one.action]))
 
-    def _of_record(self, record: ContainerRecord, log: str) -> list[Happened]:
+    def _of_record(self, record: ContainerRecord, log: str, name: str = "") -> list[Happened]:
         """Return the events of a container whose record is known; none if its log is gone.
 
-        `delete` moves the log away first: from then on the container belongs to the history.
+        `name`: of a container that is gone; else its directory says it. `delete` moves the log
+        away first: from then on the container belongs to the history.
         """
         try:
             self.seen[os.stat(log).st_ino] = record
@@ -79,7 +80,7 @@ class Watcher:
             return []
         attributes = labels(record) | {
             "image": docker_record.of(record).image or "",
-            "name": renamed.name_of(record.directory),
+            "name": name or state.name_of(record.directory),
         }  # fmt: skip
         made = moments.moment(record.created)
         found = [Happened(made, "create", record.id, attributes, record.created)]
@@ -102,12 +103,13 @@ class Watcher:
             return None
         return self.started.get(key)
 
-    def _image(self, log: str, number: int) -> str:
-        """Return the image that a kept log names, whose inode is `number`."""
-        if number not in self.images:
+    def _origin(self, log: str, number: int) -> dict[str, Any]:
+        """Return what a kept log says of its container; `number` is the log's inode."""
+        if number not in self.origins:
             with suppress(OSError):
-                self.images[number] = past.image(log)
-        return self.images.get(number, "")
+                self.origins[number] = past.origin(log)
+        found: dict[str, Any] = self.origins.get(number, {})
+        return found
 
     def _of_history(self, root: str) -> list[Happened]:
         """Return the events of containers that are gone; their log's name says when."""
@@ -124,10 +126,12 @@ class Watcher:
             return []
         container_id, begun = kept_logs.container_of(path), self._begun(path)
         record = self.seen.get(info.st_ino)
-        attributes = {"image": self._image(path, info.st_ino), "name": container_id}
+        origin = self._origin(path, info.st_ino)
+        own = {"image": origin.get("image") or "", "name": origin.get("name") or container_id}
+        attributes = _texts(origin.get("labels")) | _texts(own)
         found = []
         if record and record.id == container_id:
-            if not (found := self._of_record(record, path)):
+            if not (found := self._of_record(record, path, attributes["name"])):
                 return []  # its log has just been removed: the history keeps so many
             attributes = found[0].attributes
         elif begun:
@@ -139,6 +143,11 @@ class Watcher:
         if begun and not any(one.action == "die" for one in found):
             found.append(Happened(gone, "die", container_id, attributes | _ended(path), number))
         return [*found, Happened(gone, "destroy", container_id, attributes, number)]
+
+
+def _texts(value: Any) -> dict[str, str]:
+    """Return the labels that a log has noted."""
+    return {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
 
 
 def _ended(log: str) -> dict[str, str]:
@@ -190,7 +199,7 @@ def _is_json(form: str) -> bool:
 def _fits(one: Happened, wanted: dict[str, list[str]]) -> bool:
     own = {
         "type": {"container"}, "event": {one.action},
-        "container": {one.id, one.attributes["name"]},
+        "container": {one.id, state.short(one.id), one.attributes["name"]},
         "image": {one.attributes["image"], one.attributes["image"].partition(":")[0]},
     }  # fmt: skip
     if not words.has_labels(one.attributes, wanted.get("label", ())):

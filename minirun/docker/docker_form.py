@@ -16,13 +16,14 @@ from minirun.docker.docker_host import host_config, mounts
 from minirun.docker.docker_network import exposed, leases_of, network_rows, network_settings
 from minirun.faces.inspect import past
 from minirun.faces.inspect.sizes import sizes
-from minirun.faces.show.template.values import Fields
+from minirun.faces.show.template.values import Fields, NilList, NilMap
 from minirun.image import split, store
 from minirun.oci import run_config
-from minirun.running import renamed
+from minirun.running import ends
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from minirun.common.docker_record import DockerRecord
     from minirun.core.container import Container
     from minirun.core.keeping.container_record import ContainerRecord
     from minirun.image.store import Image
@@ -41,6 +42,8 @@ def status_of(record: ContainerRecord) -> str:
         and state.is_alive(record.supervisor)
     ):
         return "restarting"
+    if record.status == state.STOPPED and docker_record.of(record).never_began:
+        return "created"
     return _STATUS.get(record.status, record.status)
 
 
@@ -66,10 +69,10 @@ def document(container: Container, *, size: bool = False) -> Fields:
         HostnamePath=f"{files}/hostname" if has_files else "",
         HostsPath=f"{files}/hosts" if has_files else "",
         LogPath=f"{directory}/{places.OUTPUT}" if docker.output else "",
-        Name=f"/{renamed.name_of(directory)}", RestartCount=docker.restarts, Driver="overlay2",
+        Name=f"/{state.name_of(directory)}", RestartCount=docker.restarts, Driver="overlay2",
         Platform="linux",
         MountLabel="", ProcessLabel=container.config.process.get("selinuxLabel", ""),
-        AppArmorProfile=container.config.process.get("apparmorProfile", ""), ExecIDs=None,
+        AppArmorProfile=container.config.process.get("apparmorProfile", ""), ExecIDs=NilList(),
         HostConfig=host_config(container),
         GraphDriver=_graph_driver(container), **written,
         Mounts=mounts(container), Config=_config(container, image, args),
@@ -104,37 +107,24 @@ def _state(container: Container) -> Fields:
         started = _started(container)
     return Fields(
         Status=status, Running=status in ("running", "paused"), Paused=status == "paused",
-        Restarting=status == "restarting", OOMKilled=_oom_killed(container), Dead=False,
-        Pid=record.pid,
-        ExitCode=record.exit_status or 0, Error="", StartedAt=started,
-        FinishedAt=record.finished or NEVER, **({"Health": Fields(checks)} if checks else {}),
-    )  # fmt: skip
+        Restarting=status == "restarting", OOMKilled=ends.oom_killed(record), Dead=False,
+        Pid=record.pid if status in ("running", "paused") else 0,
+        ExitCode=record.exit_status or 0, Error=docker_record.of(record).start_error,
+        StartedAt=started,
+        FinishedAt=record.finished or NEVER,
+    ).optionally(Health=Fields(checks) if checks and started != NEVER else None)  # fmt: skip
 
 
 def _started(container: Container) -> str:
     """Return when the command began: by the log, which has its execve; else when it was made."""
-    if container.record.status in (state.CREATED, state.CREATING):
+    record = container.record
+    if record.status in (state.CREATED, state.CREATING) or docker_record.of(record).never_began:
         return NEVER
     try:
         begun = past.started(f"{container.directory}/{places.EVENTS}")
     except OSError:
         begun = None
     return state.timestamp(begun[0]) if begun else container.record.created
-
-
-def _oom_killed(container: Container) -> bool:
-    """Return True if the kernel has killed for memory in its cgroup, which goes with its end."""
-    cgroup = container.record.cgroup
-    if not cgroup or not cgroup["version"]:
-        return False
-    name, file = (
-        ("memory", "memory.oom_control") if cgroup["version"] == 1 else ("", "memory.events")
-    )
-    try:
-        text = state.read_text(f"{cgroup['dirs'][name]}/{file}")
-    except (OSError, LookupError):
-        return False
-    return any(row.startswith("oom_kill ") and row != "oom_kill 0" for row in text.splitlines())
 
 
 def _graph_driver(container: Container) -> Fields:
@@ -154,22 +144,40 @@ def _graph_driver(container: Container) -> Fields:
 def _config(container: Container, image: Image | None, args: list[str]) -> Fields:
     record, config = container.record, container.config
     docker = docker_record.of(record)
+    asked, checked = docker.asked, docker.health
     declared, user = docker.declared or {}, config.process.get("user") or {}
-    entrypoint = list(image.entrypoint) if image else []
-    begins = bool(entrypoint) and args[: len(entrypoint)] == entrypoint
     uid, gid = user.get("uid", 0), user.get("gid", 0)
-    checked = docker.health
-    return Fields(
+    entrypoint = _entrypoint(docker, image, args)
+    streams = asked.get("attach") or _STREAMS[not docker.interactive :]
+    attached = [name in streams and not asked.get("detach") for name in _STREAMS]
+    environment = [f"{name}={value}" for name, value in config.environment.items()]
+    timeout = docker.stop_timeout if docker.stop_timeout != docker_record.STOP_TIMEOUT else None
+    shown = Fields(
         Hostname=config.raw.get("hostname", ""), Domainname=config.raw.get("domainname", ""),
-        User=f"{uid}:{gid}" if uid or gid else "",
-        ExposedPorts={port: {} for port in exposed(container)},
-        Tty=config.terminal, OpenStdin=docker.interactive,
-        Env=[f"{name}={value}" for name, value in config.environment.items()],
-        Cmd=args[len(entrypoint) :] if begins else args,
-        **({"Healthcheck": checked} if checked else {}), Image=docker.image or "",
-        Volumes={path: {} for path in declared.get("volumes") or ()} or None,
+        User=asked.get("user", f"{uid}:{gid}" if uid or gid else ""),
+        AttachStdin=attached[0], AttachStdout=attached[1], AttachStderr=attached[2],
+        ExposedPorts={}, Tty=config.terminal, OpenStdin=docker.interactive,
+        StdinOnce=docker.stdin_once,
+        Env=asked.get("env", environment),
+        Cmd=args[entrypoint:] or NilList(), Healthcheck=None,
+        Image=asked.get("image", docker.image or ""),
+        Volumes={path: {} for path in declared.get("volumes") or ()} or NilMap(),
         WorkingDir=config.process.get("cwd", "").rstrip("/"),
-        Entrypoint=entrypoint if begins else None,
-        Labels=docker.labels, StopSignal=declared.get("stop_signal", ""),
-        StopTimeout=docker.stop_timeout,
+        Entrypoint=args[:entrypoint] or NilList(), OnBuild=NilList(), Labels=docker.labels,
     )  # fmt: skip
+    return shown.optionally(
+        ExposedPorts={port: {} for port in exposed(container)},
+        Healthcheck=Fields(checked.as_json()) if checked else None,
+        StopSignal=declared.get("stop_signal", ""), StopTimeout=timeout, Shell=NilList(),
+    )  # fmt: skip
+
+
+_STREAMS = ("stdin", "stdout", "stderr")
+
+
+def _entrypoint(docker: DockerRecord, image: Image | None, args: list[str]) -> int:
+    """Return how many of the first arguments are the entrypoint: the image's, if no flag is."""
+    if "entrypoint" in docker.asked:
+        return docker.asked["entrypoint"]
+    words = list(image.entrypoint) if image else []
+    return len(words) if args[: len(words)] == words else 0

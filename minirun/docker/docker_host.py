@@ -11,15 +11,19 @@ from minirun.core.keeping import places
 from minirun.core.keeping.numbers import whole
 from minirun.core.process.caps import NUMBERS
 from minirun.docker.docker_network import bindings, names_of, network_mode
-from minirun.faces.show.template.values import Fields
+from minirun.faces.show.template.values import Fields, NilList, NilMap
 from minirun.oci import run_config
+from minirun.running import volumes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.common.docker_record import MountRecord
+    from minirun.common.docker_record import DockerRecord, MountRecord
     from minirun.core.container import Container
     from minirun.core.keeping.container_record import ContainerRecord
 
+_THROTTLES = ("BlkioDeviceReadBps", "BlkioDeviceWriteBps", "BlkioDeviceReadIOps",
+              "BlkioDeviceWriteIOps")  # fmt: skip
+"""Limits that no flag of `run` sets."""
 _SHM = 64 << 20
 _CPUS_PERIOD = 100_000
 
@@ -58,21 +62,64 @@ def _mount(
 ) -> Fields:
     options, source = row.get("options") or [], row.get("source", "")
     kind = noted["type"] if noted else "bind" if is_bind else "tmpfs"
-    named = {}
+    name = ""
     if (
         noted and kind == "volume"
     ):  # without a name: in the container's directory, as the image declares it
         name = noted["name"] or f"{container.id}-{source.rpartition('/')[2]}"
-        named = {"Name": name, "Driver": "local"}
     if is_bind and not source.startswith("/"):
         source = f"{container.directory}/{source}"
     shown = [word for word in options if word not in ("bind", "rbind", "rprivate", "rro")]
     spread = [word for word in options if word.lstrip("r") in ("private", "shared", "slave")]
+    docker = docker_record.of(container.record)
+    mode = _modes(docker).get(row["destination"], "") if docker.asked else ",".join(shown)
     return Fields(
-        Type=kind, **{"Name": "", **named}, Source=source if is_bind else "",
-        Destination=row["destination"], Mode=",".join(shown), RW="ro" not in options,
+        Type=kind, Name=name, Source=source if is_bind else "", Destination=row["destination"],
+        Driver=volumes.LOCAL if name else "", Mode=mode, RW="ro" not in options,
         Propagation=(spread or ["rprivate"])[-1] if kind == "bind" else "",
-    )  # fmt: skip
+    ).optionally(Name=name, Driver=volumes.LOCAL if name else "")  # fmt: skip
+
+
+def _modes(docker: DockerRecord) -> dict[str, str]:
+    """Return where -v and --mount mount → Mode: -v's last word; z, docker's, for a named volume."""
+    found = {}
+    noted = {row["target"]: row for row in docker.mounts or ()}
+    for text in docker.asked.get("volume", ()):
+        parts = text.split(":")
+        if len(parts) > 1:
+            target = os.path.normpath(parts[1])
+            is_volume = target in noted and noted[target]["type"] == "volume"
+            found[target] = parts[2] if len(parts) > 2 else "z" if is_volume else ""
+    for row in _mount_flags(docker):
+        found[os.path.normpath(row["Target"])] = "z" if row["Type"] == "volume" else ""
+    return found
+
+
+def _binds(docker: DockerRecord, rows: list[Fields]) -> list[str]:
+    """Return what -v says, with the whole path of a folder; of a bundle what its mounts say."""
+    if not docker.asked:
+        return [_bound(row) for row in rows if row["Type"] in ("bind", "volume")]
+    sources = {row["target"]: row["source"] for row in docker.mounts or ()}
+    found = []
+    for text in docker.asked.get("volume", ()):
+        source, colon, rest = text.partition(":")
+        if source.startswith("."):
+            source = sources.get(os.path.normpath(rest.partition(":")[0]), source)
+        found += [f"{source}:{rest}"] if colon else []
+    return found
+
+
+def _mount_flags(docker: DockerRecord) -> list[Fields]:
+    """Return what --mount says."""
+    found = []
+    for text in docker.asked.get("mount", ()):
+        words = dict(word.partition("=")[::2] for word in text.split(","))
+        source = words.get("source", words.get("src", ""))
+        target = words.get("target") or words.get("dst") or words.get("destination", "")
+        only = next((words[word] for word in ("readonly", "ro") if word in words), "false")
+        row = Fields(Type=words.get("type", "volume"), Source=source, Target=target)
+        found.append(row.optionally(Source=source, ReadOnly=only in ("", "1", "true")))
+    return found
 
 
 def _in_full(names: Sequence[str] | None) -> list[str]:
@@ -93,7 +140,7 @@ def host_config(container: Container) -> Fields:
     if not docker.managed:  # a bundle's: what differs from docker's default
         added = _beyond(held, run_config.CAPABILITIES)
         dropped = _beyond(run_config.CAPABILITIES, held)
-    rows = mounts(container)
+    asked = docker.asked
     tmpfs = {row["target"]: row["tmpfs"] for row in docker.mounts or () if "tmpfs" in row}
     groups = (config.process.get("user") or {}).get("additionalGids") or []
     privileged = set(held) >= set(NUMBERS) and not config.linux.get("maskedPaths")
@@ -101,29 +148,32 @@ def host_config(container: Container) -> Fields:
     by_cpus = quota > 0 and period == _CPUS_PERIOD  # --cpus; docker's NanoCpus
     namespaces = config.namespaces
     return Fields(
-        Binds=[_bound(row) for row in rows if row["Type"] in ("bind", "volume")],
-        ContainerIDFile="", LogConfig=_log_config(record),
+        Binds=_binds(docker, mounts(container)) or NilList(),
+        ContainerIDFile=asked.get("cidfile", ""), LogConfig=_log_config(record),
         NetworkMode=network_mode(container), PortBindings=bindings(container),
         RestartPolicy=_restart_policy(container), AutoRemove=docker.auto_remove,
-        VolumeDriver="", VolumesFrom=None,
-        CapAdd=added or None, CapDrop=dropped or None,
+        VolumeDriver="", VolumesFrom=asked.get("volumes_from") or NilList(), ConsoleSize=[0, 0],
+        CapAdd=added or NilList(), CapDrop=dropped or NilList(),
         CgroupnsMode="private" if "cgroup" in namespaces else "host",
         **names_of(container),
-        GroupAdd=[str(gid) for gid in groups] or None,
-        IpcMode=_ipc_mode(container), Cgroup="", Links=None,
+        GroupAdd=asked.get("group_add", [str(gid) for gid in groups]) or NilList(),
+        IpcMode=_ipc_mode(container), Cgroup="", Links=NilList(),
         OomScoreAdj=config.process.get("oomScoreAdj") or 0, PidMode=_shared(container, "pid"),
-        Privileged=privileged, PublishAllPorts=False,
+        Privileged=privileged, PublishAllPorts=asked.get("publish_all", False),
         ReadonlyRootfs=bool((config.raw.get("root") or {}).get("readonly")),
-        SecurityOpt=_security(container) or None,
-        Tmpfs=tmpfs or None,
-        UTSMode=_shared(container, "uts"), UsernsMode="" if "user" in namespaces else "host",
-        ShmSize=_shm_size(container), Sysctls=config.linux.get("sysctl") or {}, Runtime="minirun",
+        SecurityOpt=_security(container) or NilList(),
+        UTSMode=_shared(container, "uts"), UsernsMode=asked.get("userns", ""),
+        ShmSize=_shm_size(container), Runtime="minirun",
         Isolation="", CpuShares=limit("cpu.shares", 0), Memory=limit("memory.limit", 0),
         NanoCpus=quota * 10**9 // period if by_cpus else 0,
-        CgroupParent="", BlkioWeight=limit("blockIO.weight", 0),
+        CgroupParent=asked.get("cgroup_parent", ""), BlkioWeight=limit("blockIO.weight", 0),
+        BlkioWeightDevice=[], **dict.fromkeys(_THROTTLES, NilList()),
         CpuPeriod=0 if by_cpus else period, CpuQuota=0 if by_cpus else quota,
+        CpuRealtimePeriod=limit("cpu.realtimePeriod", 0),
+        CpuRealtimeRuntime=limit("cpu.realtimeRuntime", 0),
         CpusetCpus=limit("cpu.cpus", ""), CpusetMems=limit("cpu.mems", ""),
         Devices=_devices(config.linux.get("devices") or []),
+        DeviceCgroupRules=asked.get("device_cgroup_rule") or NilList(),
         DeviceRequests=_device_requests(docker.gpus),
         MemoryReservation=limit("memory.reservation", 0), MemorySwap=limit("memory.swap", 0),
         MemorySwappiness=limit("memory.swappiness", None),
@@ -131,9 +181,15 @@ def host_config(container: Container) -> Fields:
         Ulimits=[
             Fields(Name=row["type"][7:].lower(), Hard=row["hard"], Soft=row["soft"])
             for row in config.process.get("rlimits") or []
-        ],
+        ] or NilList(),
+        CpuCount=0, CpuPercent=0, IOMaximumIOps=0, IOMaximumBandwidth=0,
         MaskedPaths=config.linux.get("maskedPaths") or [],
         ReadonlyPaths=config.linux.get("readonlyPaths") or [],
+    ).optionally(
+        Annotations=config.raw.get("annotations") or NilMap(), Tmpfs=tmpfs or NilMap(),
+        StorageOpt=NilMap(), KernelMemory=0, KernelMemoryTCP=0,
+        Sysctls=config.linux.get("sysctl") or NilMap(),
+        Mounts=_mount_flags(docker) or NilList(), Init=asked.get("init"),
     )  # fmt: skip
 
 
@@ -154,6 +210,8 @@ def _log_config(record: ContainerRecord) -> Fields:
     if kept is None and docker.managed:
         return Fields(Type="none", Config={})
     shown = {f"max-{name[4:]}": str(value) for name, value in (kept or {}).items()}
+    if docker.managed:
+        shown = dict(sorted(text.partition("=")[::2] for text in docker.asked.get("log_opt", ())))
     return Fields(Type="json-file", Config=shown)
 
 
@@ -234,9 +292,9 @@ def _node(row: dict[str, Any]) -> str:
     return f"/dev/{kind}/{row.get('major', 0)}:{row.get('minor', 0)}"
 
 
-def _device_requests(gpus: str | None) -> list[Fields] | None:
+def _device_requests(gpus: str | None) -> list[Fields]:
     if not gpus or gpus == "none":
-        return None
+        return NilList()
     words = [word for word in gpus.removeprefix("device=").split(",") if word != "exclusive"]
     count = {"all": -1}.get(words[0] if words else "", 0)
     if words and words[0].startswith("count="):
@@ -244,7 +302,7 @@ def _device_requests(gpus: str | None) -> list[Fields] | None:
         count = -1 if digits == "all" else whole(digits) or 0
     return [
         Fields(
-            Driver="", Count=count, DeviceIDs=None if count else words,
+            Driver="", Count=count, DeviceIDs=NilList() if count else words,
             Capabilities=[["gpu"]], Options={},
         )
     ]  # fmt: skip

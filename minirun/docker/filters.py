@@ -18,7 +18,7 @@ from minirun.docker import health
 from minirun.docker.docker_form import status_of
 from minirun.image import split, store
 from minirun.net import leases
-from minirun.running import moments, renamed
+from minirun.running import moments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,9 +91,10 @@ class ContainerFilter:
         self.ancestors = [_layers(store_path, name) for name in filters.get("ancestor", ())]
 
     def _created(self, records: list[ContainerRecord], name: str) -> str:
-        for record in records:
-            if name in (record.id, renamed.name_of(record.directory)):
-                return record.created
+        called = [each for each in records if name in (each.id, state.name_of(each.directory))]
+        begun = [each for each in records if state.is_made_up(each.id) and name]
+        for record in (*called, *(each for each in begun if each.id.startswith(name))):
+            return record.created
         raise StateError(f"no such container {name}", "minirun ps -a lists all", status=1)
 
     def fits(self, one: Candidate) -> bool:
@@ -142,7 +143,7 @@ class ContainerFilter:
         docker = docker_record.of(one.record)
         rows = [str(port) for port in (docker.declared or {}).get("ports") or ()]
         own = {port if "/" in port else f"{port}/tcp" for port in rows}
-        own |= {f"{row[0]}/{row[1]}" for row in (docker.network or {}).get("ports") or ()}
+        own |= {f"{row[0]}/{row[1]}" for row in (docker.network.ports if docker.network else ())}
         return any(own & ports("expose", value) for value in values)
 
     def _ancestor(self, one: Candidate, values: list[str]) -> bool:

@@ -5,10 +5,10 @@ finds to health.json in the container's directory, in docker's words:
 
     {"Status": "starting", "FailingStreak": 0, "Log": [{"Start", "End", "ExitCode", "Output"}, …]}
 
-What is kept of the check (ContainerRecord.health) has docker's names too, with times in
-nanoseconds: moby's image specification v1.3, Healthcheck. A container is starting until its first
-check that ends with 0, then healthy; after so many failures in a row (Retries) it is unhealthy.
-Failures within StartPeriod do not count. An unhealthy container goes on, as with docker.
+The record keeps how it is checked: minirun.common.docker_record.HealthCheck. A container is
+starting until its first check that ends with 0, then healthy; after so many failures in a row
+(Retries) it is unhealthy. Failures within StartPeriod do not count. An unhealthy container goes on,
+as with docker.
 
 The log has each change of Status as one event, and not the checks: their calls, one a second
 perhaps, would fill it in hours, and what a user's `exec` does would find no room.
@@ -56,8 +56,8 @@ _PATIENCE = 5.0
 
 def is_asked(record: ContainerRecord) -> bool:
     """Return True if the container is to be checked: the image's word may be none, or nonsense."""
-    test: list[str] = (docker_record.of(record).health or {}).get("Test") or []
-    return len(test) > 1 and test[0] in ("CMD", "CMD-SHELL")
+    check = docker_record.of(record).health
+    return check is not None and len(check.Test) > 1 and check.Test[0] in ("CMD", "CMD-SHELL")
 
 
 def watch(container: Container) -> None:
@@ -121,9 +121,8 @@ class Checks:
 
     def __init__(self, container: Container, pidfd: int) -> None:
         self.container = container
-        self.asked = DEFAULTS | {
-            k: v for k, v in (docker_record.of(container.record).health or {}).items() if v
-        }
+        check = docker_record.of(container.record).health
+        self.asked = DEFAULTS | (check.as_json() if check else {})
         self.poll = select.poll()
         self.poll.register(pidfd, select.POLLIN)
         self.found: dict[str, Any] = {"Status": "starting", "FailingStreak": 0, "Log": []}

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 
-from minirun.cli.flags import Flags, flag
+from minirun.cli.flags import ANY, Flags, flag
 from minirun.cli.output import write
 from minirun.core.errors import ImageError, MinirunError, StateError, UsageError
 from minirun.core.keeping.visible import say
 from minirun.docker import docker_form, network, volume
 from minirun.engines import roots
+from minirun.faces.show.log import find
 from minirun.faces.show.template import formats
-from minirun.faces.show.template.values import Fields
+from minirun.faces.show.template.values import Fields, TemplateError
 from minirun.image import workshop
-from minirun.net.network import NetworkError, load
+from minirun.net.network import NetworkError, load, named
 from minirun.running import lookup, volumes
 
 TYPE_CHECKING = False
@@ -53,8 +54,7 @@ class VolumeInspect(Flags):
 def main_of_volume(args: list[str], settings: Settings) -> int:
     """Print docker's document of volumes."""
     flags = VolumeInspect(args)
-    if not flags.args:
-        flags.refuse()
+    flags.takes(1, ANY)
     return inspect(flags.args, flags.format, "volume", settings)
 
 
@@ -65,16 +65,14 @@ def main_of_network(args: list[str], settings: Settings) -> int:
         raise UsageError("--picture or --svg, not both")
     if flags.picture or flags.svg:
         return network.draw(flags.args, settings, svg=flags.svg)
-    if not flags.args:
-        flags.refuse()
+    flags.takes(1, ANY)
     return inspect(flags.args, flags.format, "network", settings)
 
 
 def main_of_container(args: list[str], settings: Settings) -> int:
     """Print docker's document of containers."""
     flags = ContainerInspect(args)
-    if not flags.args:
-        flags.refuse()
+    flags.takes(1, ANY)
     return inspect(flags.args, flags.format, "container", settings, size=flags.size)
 
 
@@ -88,7 +86,7 @@ def inspect(
     """
     if kind and kind not in KINDS:
         raise UsageError(f"invalid --type {kind!r}", f"one of {', '.join(KINDS)}", 1)
-    formats.read(form or "json")  # a wrong one is told before anything is looked for
+    formats.check(form)  # a wrong one is told before anything is looked for
     found: list[Fields] = []
     failed = False
     for name in names:
@@ -97,7 +95,12 @@ def inspect(
         except MinirunError as error:
             say(error.line())
             failed = True
-    return write(formats.documents(form, found)) or int(failed)
+    try:
+        text = formats.documents(form, found)
+    except TemplateError as error:
+        say(error.line())
+        text, failed = "\n", True
+    return write(text) or int(failed)
 
 
 def _document(name: str, kind: str, settings: Settings, *, size: bool) -> Fields:
@@ -105,9 +108,13 @@ def _document(name: str, kind: str, settings: Settings, *, size: bool) -> Fields
     for each, read in KINDS.items():
         if kind in ("", each) and (found := read(name, settings, size)) is not None:
             return found
+    text = f"no such {kind or 'object'}: {name}"
+    if kind == "network":  # docker's words
+        text = f"network {name} not found"
+    if kind in ("", "container") and find.is_left(name, *roots.known(settings)):
+        raise StateError(text, f"what it did is left: minirun timeline {name}", status=1)
     hint = {"": "minirun ps -a, images, network ls and volume ls", "container": "minirun ps -a"}
     words = hint.get(kind, {"image": "minirun images"}.get(kind, f"minirun {kind} ls"))
-    text = f"no such {kind or 'object'}: {name}"
     raise StateError(text, f"{words} {'list' if not kind else 'lists'} what there is", status=1)
 
 
@@ -120,7 +127,8 @@ def _container(name: str, settings: Settings, size: bool) -> Fields | None:
 
 def _image(name: str, settings: Settings, size: bool) -> Fields | None:
     try:
-        return Fields(workshop.call("inspected")(settings.store, name))
+        found: Fields = workshop.call("inspected")(settings.store, name)
+        return found
     except ImageError as error:
         if "o such image" in str(error) or "invalid reference" in str(error):
             return None
@@ -129,7 +137,8 @@ def _image(name: str, settings: Settings, size: bool) -> Fields | None:
 
 def _network(name: str, settings: Settings, size: bool) -> Fields | None:
     try:
-        return Fields(network.document(settings.store, load(settings.store, name)))
+        store = settings.store
+        return network.document(store, load(store, named(store, name)))
     except NetworkError as error:
         if error.hint.startswith("minirun network ls"):  # it is not there; not: it is damaged
             return None
@@ -141,7 +150,7 @@ def _network(name: str, settings: Settings, size: bool) -> Fields | None:
 def _volume(name: str, settings: Settings, size: bool) -> Fields | None:
     if not volumes.is_name(name) or name not in volumes.names(settings.store):
         return None
-    return Fields(volume.document(volumes.load(settings.store, name), settings))
+    return volume.document(volumes.load(settings.store, name), settings)
 
 
 KINDS: dict[str, Callable[[str, Settings, bool], Fields | None]] = {

@@ -8,11 +8,11 @@ docker lists of these, and how it removes one, is not of this form.
 from __future__ import annotations
 
 from minirun.cli import words
-from minirun.cli.flags import Flags, flag
+from minirun.cli.flags import ANY, Flags, flag
 from minirun.cli.output import show, write
 from minirun.cli.several import each
 from minirun.common import table
-from minirun.core.errors import MinirunError, UsageError
+from minirun.core.errors import MinirunError
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import say
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     Wanted = dict[str, list[str]]
     """--filter: name → values."""
-
-_TRUE, _FALSE = ("true", "1"), ("false", "0")
 
 
 class Kind(Record):
@@ -56,6 +54,10 @@ class Kind(Record):
     """What stands above the columns of the table."""
     row: Callable[[Any, Settings], tuple[str, ...]]
     """Its row in the table."""
+    id: Callable[[Any], str]
+    """Its id, as a list shows it."""
+    named: Callable[[str, str], str]
+    """A store, and a name or an id → the name."""
     remove: Callable[[Settings, str], None]
     """Remove the one with a name. Raises MinirunError, of status 1, if a container has it, or if
     there is none."""
@@ -89,26 +91,26 @@ def ls(kind: Kind, flags: Listed, settings: Settings) -> int:
     """Print a table, or what --format asks for. Raises UsageError, TemplateError, OSError."""
     flags.none()
     wanted = words.filters(flags.filter, kind.filters)
-    for value in wanted.get("dangling", ()):
-        if value not in _TRUE + _FALSE:
-            raise UsageError(f"invalid --filter 'dangling={value}'", "true or false", 1)
-    found = [each for each in kind.all(settings.store) if _fits(kind, each, wanted, settings)]
+    dangling = words.dangling(wanted)
+    found = [
+        one for one in kind.all(settings.store)
+        if _fits(kind, one, wanted)
+        and (not dangling or dangling == {not kind.in_use(one, settings)})
+    ]  # fmt: skip
     if flags.quiet:
-        return show(each.name for each in found)
+        return show(kind.id(each) for each in found)
     if flags.format == "table":
         return write(table.text([kind.heads, *(kind.row(each, settings) for each in found)], 3))
     rows: Sequence[Fields] = [kind.fields(each, settings) for each in found]
     return write(formats.lines(flags.format, rows, kind.headings))
 
 
-def _fits(kind: Kind, one: Any, wanted: Wanted, settings: Settings) -> bool:
-    """Return True if all filters of `ls` let it through."""
-    dangling = {value in _TRUE for value in wanted.get("dangling", ())}
+def _fits(kind: Kind, one: Any, wanted: Wanted) -> bool:
+    """Return True if all filters of `ls` let it through, but dangling, which asks who has it."""
     return (
         any(part in one.name for part in wanted.get("name", [""]))
         and words.has_labels(kind.labels(one), wanted.get("label", ()))
         and kind.fits(one, wanted)
-        and (not dangling or dangling == {not kind.in_use(one, settings)})
     )
 
 
@@ -117,11 +119,10 @@ def rm(kind: Kind, flags: Removed, settings: Settings) -> int:
 
     With --force one that is not there is no failure. Raises OSError.
     """
-    if not flags.args:
-        flags.refuse()
+    flags.takes(1, ANY)
 
     def remove(name: str) -> None:
-        if not flags.force or name in kind.names(settings.store):
+        if not flags.force or kind.named(settings.store, name) in kind.names(settings.store):
             kind.remove(settings, name)
 
     return each(flags.args, remove)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 
 from minirun.cli.flags import Flags, flag
+from minirun.common import docker_record
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.numbers import whole
@@ -35,8 +36,7 @@ class Logs(Flags):
 def main_logs(args: list[str], settings: Settings) -> int:
     """Print a container's output: its stdout on ours, its stderr on ours."""
     flags = Logs(args)
-    if len(flags.args) != 1:
-        flags.refuse()
+    flags.takes(1)
     tail = None if flags.tail in ("", "all", "-1") else whole(flags.tail)
     if tail is None and flags.tail not in ("", "all", "-1"):
         raise UsageError(f"invalid --tail {flags.tail!r}", "a number of lines, or all", 1)
@@ -44,6 +44,10 @@ def main_logs(args: list[str], settings: Settings) -> int:
     end = moments.point(flags.until, "--until") if flags.until else float("inf")
     place, container_id = roots.locate(settings, flags.args[0], only_made_up=True)
     record = state.load(place.root, container_id)
+    docker = docker_record.of(record)
+    if docker.managed and not docker.output:
+        text = "configured logging driver does not support reading"
+        raise StateError(text, "the container was made with --log-driver none", 1)
     reader = OutputReader(record.directory, flags.timestamps, Span(begin, end), flags.details)
     reader.show(tail)
     while flags.follow:

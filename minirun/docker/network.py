@@ -7,6 +7,7 @@ from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.common import screen
 from minirun.core.errors import MinirunError, UsageError
+from minirun.core.keeping import state
 from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
@@ -24,10 +25,6 @@ with lazy:
     from minirun.net import attach, links, rtnetlink, upkeep  # pyroute2: 130 ms
     from minirun.running import moments
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 _HERE, _OF_ONE = "minirun.docker.network", "minirun.docker.network_of"
 COMMANDS = {
     **{name: f"{_HERE}.main_{name}" for name in ("create", "ls", "rm")},
@@ -42,8 +39,12 @@ FIELDS = {
     "Bridge": "BRIDGE",
 }  # fmt: skip
 """Fields of --format, and what stands above each as a column. Subnet and Bridge are minirun's."""
-_OPTIONS = ("mtu", "com.docker.network.driver.mtu")
-"""What --opt knows: the size of a packet, by podman's name and by docker's."""
+_ALWAYS = (network.DEFAULT, "host", "none")
+"""Networks that no user has created, and that stay."""
+_MTU = ("mtu", "com.docker.network.driver.mtu")
+"""--opt: the size of a packet, by podman's name and by docker's."""
+_ICC = "com.docker.network.bridge.enable_icc"
+"""--opt: false if its containers are not to reach each other."""
 
 
 class NetworkCommand(Flags):
@@ -90,13 +91,6 @@ def main_network(args: list[str], settings: Settings) -> int:
     return group(NetworkCommand(args), COMMANDS, settings)
 
 
-def takes(flags: Flags, count: int, usage: str) -> None:
-    """Raise UsageError unless there are `count` arguments."""
-    if len(flags.args) != count:
-        what = f"{count} argument{'s' if count > 1 else ''}"
-        raise UsageError(f"{flags.command} takes {what}", usage)
-
-
 def need_root() -> None:
     """Raise MinirunError unless bridges can be made on this host."""
     if not attach.owns_network():
@@ -104,16 +98,16 @@ def need_root() -> None:
 
 
 def main_create(args: list[str], settings: Settings) -> int:
-    """Create a network; print its name."""
+    """Create a network; print its id."""
     flags = NetworkCreate(args)
-    takes(flags, 1, "minirun network create [--subnet 10.99.0.0/24] NAME")
+    flags.takes(1)
     name = flags.args[0]
-    flags.check("driver", "bridge")
+    _check_driver(flags.driver)
     if not network.is_name(name):
         raise UsageError(f"invalid network name {name!r}", "letters, digits, '_', '.', '-'")
     if name in (*network.RESERVED, network.DEFAULT):
-        text = f"the name {name} has a meaning of its own with --network"
-        raise UsageError(text, "another name")
+        text = f"operation is not permitted on predefined {name} network"
+        raise UsageError(text, "another name: this one has a meaning of its own with --network")
     need_root()
     subnet4, subnet6 = _by_version(flags.subnet, "--subnet")
     gateway4, gateway6 = _by_version(flags.gateway, "--gateway")
@@ -121,16 +115,28 @@ def main_create(args: list[str], settings: Settings) -> int:
         subnet6 = network.local_prefix(name)
     if gateway6 and not subnet6:
         raise UsageError(f"--gateway {gateway6} without an IPv6 subnet", "--subnet fd00:99::/64")
+    mtu, separate = _options(flags.opt)
     with network.locked(settings.store), rtnetlink.Route() as route:
         if name in network.names(settings.store):
             raise NetworkError(f"network with name {name} already exists", "another name", status=1)
         made = network.make(
             settings.store, name, links.in_use(route), subnet=subnet4, gateway=gateway4,
             ip_range=flags.ip_range, subnet6=subnet6, gateway6=gateway6, internal=flags.internal,
-            mtu=_mtu(flags.opt), labels=words.labels(flags.label, []),
+            mtu=mtu, labels=words.labels(flags.label, []), separate=separate,
         )  # fmt: skip
         network.save(settings.store, made)
-    return show([name])
+    return show([made.id])
+
+
+def _check_driver(name: str) -> None:
+    """Raise NetworkError, docker's words and status, for another kind of network than a bridge."""
+    if name in ("host", "none"):
+        kind = "null" if name == "none" else name
+        text = f'only one instance of "{kind}" network is allowed'
+        raise NetworkError(text, f"run --network {name}", 1)
+    if name != "bridge":
+        text = f"plugin {name!r} not found: minirun has bridges alone"
+        raise NetworkError(text, "--driver bridge", 1)
 
 
 def _by_version(texts: list[str], where: str) -> tuple[str, str]:
@@ -144,21 +150,29 @@ def _by_version(texts: list[str], where: str) -> tuple[str, str]:
     return found[4], found[6]
 
 
-def _mtu(options: list[str]) -> int:
-    value = 0
+def _options(options: list[str]) -> tuple[int, bool]:
+    """Return the MTU, 0 without one, and True for a network whose containers are separate.
+
+    Raises UsageError.
+    """
+    mtu, separate = 0, False
     for text in options:
-        key, _, number = text.partition("=")
-        given = whole(number, 0, 65535)
-        if key not in _OPTIONS or given is None:
-            raise UsageError(f"invalid --opt {text!r}", "--opt mtu=1400")
-        value = given
-        network.check_mtu(value)
-    return value
+        key, _, value = text.partition("=")
+        number = whole(value, 0, 65535) if key in _MTU else None
+        if number is not None:
+            network.check_mtu(number)
+            mtu = number
+        elif key == _ICC and value.lower() in ("1", "t", "true", "0", "f", "false"):
+            separate = value.lower() in ("0", "f", "false")
+        else:
+            raise UsageError(f"invalid --opt {text!r}", f"--opt mtu=1400, --opt {_ICC}=false")
+    return mtu, separate
 
 
 def main_ls(args: list[str], settings: Settings) -> int:
     """List networks, and how many containers are on each."""
-    return ls(NETWORK, NetworkLs(args), settings)
+    flags = NetworkLs(args)
+    return ls(_WHOLE if flags.no_trunc else NETWORK, flags, settings)
 
 
 def main_rm(args: list[str], settings: Settings) -> int:
@@ -170,21 +184,30 @@ def _row(net: Network, settings: Settings) -> tuple[str, ...]:
     """Return a network's row in the table of `network ls`."""
     subnets = ", ".join(filter(None, (net.subnet, net.subnet6)))
     internal, on_it = "yes" if net.internal else "-", len(_live(settings.store, net))
-    return (net.name, subnets, net.bridge, internal, str(on_it))
+    return (state.short(net.id), net.name, subnets, net.bridge, internal, str(on_it))
+
+
+def _whole_row(net: Network, settings: Settings) -> tuple[str, ...]:
+    return (net.id, *_row(net, settings)[1:])
+
+
+def _whole_fields(net: Network, settings: Settings) -> values.Fields:
+    return values.Fields(_fields(net, settings) | {"ID": net.id})
 
 
 def _fits(net: Network, wanted: dict[str, list[str]]) -> bool:
     """Return True if the filters that networks alone have let the network through."""
-    others = {"driver": "bridge", "scope": "local", "type": "custom"}
-    return any(part in net.name for part in wanted.get("id", [""])) and all(
+    kind = "builtin" if net.name == network.DEFAULT else "custom"
+    others = {"driver": "bridge", "scope": "local", "type": kind}
+    return any(net.id.startswith(part) for part in wanted.get("id", [""])) and all(
         value in wanted.get(key, [value]) for key, value in others.items()
     )
 
 
 def _fields(net: Network, _settings: Settings) -> values.Fields:
-    """Return what a template sees of a network. Its name is its id."""
+    """Return what a template sees of a network."""
     return values.Fields({
-        "ID": net.name, "Name": net.name, "Driver": "bridge", "Scope": "local",
+        "ID": state.short(net.id), "Name": net.name, "Driver": "bridge", "Scope": "local",
         "IPv6": bool(net.subnet6), "Internal": net.internal,
         "Labels": ",".join(f"{key}={value}" for key, value in sorted(net.labels.items())),
         "CreatedAt": moments.shown(net.created), "Subnet": net.subnet, "Bridge": net.bridge,
@@ -195,29 +218,37 @@ def _live(store: str, net: Network) -> list[Lease]:
     return [lease for lease in leases.all_of(store, net.name) if leases.is_live(lease)]
 
 
-def document(store: str, net: Network) -> dict[str, Any]:
+def document(store: str, net: Network) -> values.Fields:
     """Return a network with docker's names: what `network inspect` prints."""
-    config = [{"Subnet": net.subnet, "Gateway": net.gateway}]
-    config[0] |= {"IPRange": net.ip_range} if net.ip_range else {}
+    first = values.Fields(Subnet=net.subnet, IPRange=net.ip_range, Gateway=net.gateway)
+    config = [first.optionally(IPRange=net.ip_range)]
     if net.subnet6:
-        config.append({"Subnet": net.subnet6, "Gateway": net.gateway6})
+        second = values.Fields(Subnet=net.subnet6, IPRange="", Gateway=net.gateway6)
+        config.append(second.optionally(IPRange=""))
     containers = {
-        lease.id: {
-            "Name": lease.id, "MacAddress": lease.mac,
-            "IPv4Address": f"{lease.address}/{net.subnet.rpartition('/')[2]}",
-            "IPv6Address": f"{lease.address6}/{net.subnet6.rpartition('/')[2]}"
+        lease.id: values.Fields(
+            Name=lease.called, EndpointID=lease.link, MacAddress=lease.mac,
+            IPv4Address=f"{lease.address}/{net.subnet.rpartition('/')[2]}",
+            IPv6Address=f"{lease.address6}/{net.subnet6.rpartition('/')[2]}"
             if lease.address6 else "",
-            "Interface": lease.interface, "HostInterface": lease.link, "Names": list(lease.names),
-            "Ports": list(lease.ports),
-        }
+            Interface=lease.interface, HostInterface=lease.link, Names=list(lease.names),
+            Ports=list(lease.ports),
+        )
         for lease in _live(store, net)
     }  # fmt: skip
-    return {
-        "Name": net.name, "Created": net.created, "Driver": "bridge", "Bridge": net.bridge,
-        "EnableIPv6": bool(net.subnet6), "Internal": net.internal, "IPAM": {"Config": config},
-        "Containers": containers, "Options": {"mtu": str(net.mtu)} if net.mtu else {},
-        "Labels": net.labels,
-    }  # fmt: skip
+    return values.Fields(
+        Name=net.name, Id=net.id, Created=net.created, Scope="local", Driver="bridge",
+        Bridge=net.bridge, EnableIPv4=True, EnableIPv6=bool(net.subnet6),
+        IPAM=values.Fields(Driver="default", Options={}, Config=config),
+        Internal=net.internal, Attachable=False, Ingress=False,
+        ConfigFrom=values.Fields(Network=""), ConfigOnly=False, Containers=containers,
+        Options=_shown_options(net), Labels=net.labels,
+    )  # fmt: skip
+
+
+def _shown_options(net: Network) -> dict[str, str]:
+    found = {"mtu": str(net.mtu)} if net.mtu else {}
+    return found | ({_ICC: "false"} if net.separate else {})
 
 
 def draw(names: list[str], settings: Settings, *, svg: bool) -> int:
@@ -226,7 +257,9 @@ def draw(names: list[str], settings: Settings, *, svg: bool) -> int:
     Raises MinirunError, OSError.
     """
     need_root()
-    found = facts.read(settings.store, names or network.names(settings.store))
+    store = settings.store
+    named = [network.named(store, name) for name in names]
+    found = facts.read(store, named or network.names(store))
     if svg:
         return write(network_figure.document(found, passages.read(found)))
     if not found:
@@ -244,13 +277,26 @@ def _remove(settings: Settings, name: str) -> None:
     """Remove a network. Raises NetworkError if a container is on it, or if there is none."""
     store = settings.store
     with network.locked(store):
+        name = network.named(store, name)
+        if name in _ALWAYS and not _is_damaged(store, name):
+            text = f"{name} is a pre-defined network and cannot be removed"
+            raise NetworkError(text, "it takes no room: its bridge goes with its last container", 1)
         if name not in network.names(store):
             raise NetworkError(f"network {name} not found", "minirun network ls", 1)
-        if users := [lease.id for lease in leases.all_of(store, name) if leases.is_live(lease)]:
+        if users := [lease.called for lease in leases.all_of(store, name) if leases.is_live(lease)]:
             text = f"network {name} is in use by {', '.join(sorted(users))}"
             raise NetworkError(text, f"minirun network disconnect {name} {users[0]}", 1)
         upkeep.take_back_all(store, name)
         network.forget(store, name)
+
+
+def _is_damaged(store: str, name: str) -> bool:
+    """Return True for a network that is there, and cannot be read: its file may go."""
+    try:
+        network.load(store, name)
+    except NetworkError:
+        return name in network.names(store)
+    return False
 
 
 def prune(settings: Settings, wanted: dict[str, list[str]]) -> list[str]:
@@ -260,7 +306,7 @@ def prune(settings: Settings, wanted: dict[str, list[str]]) -> list[str]:
     latest = filters.until(wanted["until"]) if "until" in wanted else float("inf")
     for net in NETWORK.all(store):
         young = latest < float("inf") and moments.moment(net.created) > latest
-        if _live(store, net) or young:
+        if _live(store, net) or young or net.name == network.DEFAULT:
             continue
         if "label" in wanted and not words.has_labels(net.labels, wanted["label"]):
             continue
@@ -281,6 +327,8 @@ NETWORK = Kind(
     in_use=lambda net, settings: bool(_live(settings.store, net)),
     filters=("dangling", "driver", "id", "label", "name", "scope", "type"), fits=_fits,
     headings=FIELDS, fields=_fields,
-    heads=("NAME", "SUBNET", "BRIDGE", "INTERNAL", "CONTAINERS"), row=_row,
-    remove=_remove,
+    heads=("NETWORK ID", "NAME", "SUBNET", "BRIDGE", "INTERNAL", "CONTAINERS"), row=_row,
+    remove=_remove, id=lambda net: state.short(net.id), named=network.named,
 )  # fmt: skip
+_WHOLE = NETWORK._replace(row=_whole_row, fields=_whole_fields, id=lambda net: net.id)
+"""The same with whole ids: --no-trunc."""

@@ -8,15 +8,16 @@ import json
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
 from minirun.common import docker_record, screen, table
+from minirun.common.network_request import Attachment
 from minirun.common.ports import port
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
-from minirun.docker.network import need_root, takes
+from minirun.docker.network import need_root
 from minirun.engines import roots
-from minirun.net import leases, names, request
+from minirun.net import leases, names, network
 from minirun.running import lookup
 
 with lazy:
@@ -25,7 +26,7 @@ with lazy:
 
 
 class NetworkConnect(Flags):
-    """Put a running container on one more network."""
+    """Put a container on one more network."""
 
     command = "network connect"
     ip: str
@@ -34,7 +35,7 @@ class NetworkConnect(Flags):
 
 
 class NetworkDisconnect(Flags):
-    """Take a running container off a network."""
+    """Take a container off a network."""
 
     command = "network disconnect"
     force: bool = flag("-f")
@@ -54,40 +55,41 @@ class PortFlags(Flags):
 
 
 def main_connect(args: list[str], settings: Settings) -> int:
-    """Put a running container on one more network."""
+    """Put a container on one more network."""
     flags = NetworkConnect(args)
-    takes(flags, 2, "minirun network connect [--ip ADDRESS] NETWORK CONTAINER")
-    container = _running(settings, flags.args[1])
+    flags.takes(2)
+    name = network.named(settings.store, flags.args[0])
+    container = _with_networks(settings, flags.args[1], name)
     aliases = tuple(names.check_name(one, "--alias") for one in flags.alias)
     ip = names.check_address(flags.ip, "--ip") if flags.ip else ""
     ip6 = names.check_address(flags.ip6, "--ip6") if flags.ip6 else ""
-    attach.connect(container, request.Attachment(flags.args[0], ip, ip6, "", aliases))
+    attach.connect(container, Attachment(name, ip, ip6, "", aliases))
     return 0
 
 
 def main_disconnect(args: list[str], settings: Settings) -> int:
-    """Take a running container off a network."""
+    """Take a container off a network."""
     flags = NetworkDisconnect(args)
-    takes(flags, 2, "minirun network disconnect NETWORK CONTAINER")
-    attach.disconnect(_running(settings, flags.args[1]), flags.args[0])
+    flags.takes(2)
+    name = network.named(settings.store, flags.args[0])
+    attach.disconnect(_with_networks(settings, flags.args[1], name), name)
     return 0
 
 
 def main_why(args: list[str], settings: Settings) -> int:
     """Print a packet's way step by step; return 1 if something stops it."""
     flags = NetworkWhy(args)
-    if len(flags.args) not in (1, 2):
-        raise UsageError("network why takes a container, and perhaps HOST:PORT", "network why ID")
+    flags.takes(1, 2)
     target = _target(flags.args[1]) if len(flags.args) == 2 else None
     container = _running(settings, flags.args[0])
     scene = why.scene(container)
     found = [way_to.way_to(scene, *target)] if target else ways.general(scene)
     stopped = why.first(found)
     if flags.json:
-        write(json.dumps(why.document(container.id, found), indent=2) + "\n")
+        write(json.dumps(why.document(container.name, found), indent=2) + "\n")
     else:
         unicode = screen.speaks_unicode()
-        write(table.page(why.lines(container.id, found), unicode=unicode))
+        write(table.page(why.lines(container.name, found), unicode=unicode))
     return int(stopped is not None and stopped[1].verdict == why.STOPS)
 
 
@@ -102,13 +104,22 @@ def _target(text: str) -> tuple[str, int]:
 
 def _running(settings: Settings, name: str) -> Container:
     """Return a container that runs and has networks. Raises StateError, UsageError."""
-    need_root()
-    container = lookup.load(*roots.locate(settings, name))
+    container = _with_networks(settings, name)
     if container.record.status not in (state.RUNNING, state.CREATED, state.PAUSED):
         raise StateError("container not running")
+    return container
+
+
+def _with_networks(settings: Settings, name: str, network: str = "") -> Container:
+    """Return a container that has networks, and may have this one. Raises MinirunError."""
+    need_root()
+    if network in ("host", "none"):
+        text = f"container cannot be connected to {network}, nor disconnected from it"
+        raise UsageError(text, f"run it with --network {network}")
+    container = lookup.load(*roots.locate(settings, name))
     docker = docker_record.of(container.record)
-    if not docker.network or docker.network["mode"] != "networks":
-        text = f"container {container.id} has no networks of minirun's: it was started with none"
+    if not docker.network or docker.network.mode != "networks":
+        text = f"container {container.name} has no networks of minirun's: it was started with none"
         raise UsageError(f"{text}, host or another's", "run it with --network NAME")
     return container
 
@@ -116,8 +127,7 @@ def _running(settings: Settings, name: str) -> Container:
 def main_port(args: list[str], settings: Settings) -> int:
     """Show which ports of the host lead to a container's: 80/tcp -> 0.0.0.0:8080."""
     flags = PortFlags(args)
-    if len(flags.args) not in (1, 2):
-        raise UsageError("port takes a container, and perhaps one of its ports", "port ID 80/tcp")
+    flags.takes(1, 2)
     container = lookup.load(*roots.locate(settings, flags.args[0]))
     rows = [
         (f"{port['port']}/{port['protocol']}", f"{_shown(port['host_ip'])}:{port['host_port']}")
@@ -128,8 +138,8 @@ def main_port(args: list[str], settings: Settings) -> int:
     wanted = flags.args[1] if "/" in flags.args[1] else f"{flags.args[1]}/tcp"
     found = [outside for inside, outside in rows if inside == wanted]
     if not found:
-        text = f"no public port '{wanted}' published for {container.id}"
-        raise MinirunError(text, f"minirun port {container.id} lists them", status=1)
+        text = f"no public port '{wanted}' published for {container.name}"
+        raise MinirunError(text, f"minirun port {container.name} lists them", status=1)
     return show(found)
 
 

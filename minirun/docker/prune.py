@@ -11,7 +11,6 @@ import os
 from minirun.cli import words
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
-from minirun.cli.runc.control import delete
 from minirun.common import docker_record
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping import state
@@ -22,7 +21,7 @@ from minirun.docker.ps import labels
 from minirun.faces.inspect.sizes import human, sizes
 from minirun.image import workshop
 from minirun.net import attach
-from minirun.running import listing, moments
+from minirun.running import control, listing, moments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +58,7 @@ class ImagePrune(Flags):
 
     command = "image prune"
     all: bool = flag("-a")
+    filter: list[str]
     force: bool = flag("-f")
 
 
@@ -109,7 +109,7 @@ def main_of_system(args: list[str], settings: Settings) -> int:
         names, more = volume.prune(settings)
         _print("Deleted Volumes:", names)
         freed += more
-    freed += _images(settings, flags.all)
+    freed += _images(settings, wanted, unused=flags.all)
     show([f"Total reclaimed space: {human(freed)}"])
     return failed
 
@@ -164,25 +164,38 @@ def main_of_images(args: list[str], settings: Settings) -> int:
     """Remove layers and archives of images that are not needed; with --all images too."""
     flags = ImagePrune(args)
     flags.none()
-    _ask(flags.force, _UNUSED if flags.all else _UNUSED[1:])
-    show([f"Total reclaimed space: {human(_images(settings, flags.all))}"])
+    wanted = _wanted(flags.filter, "dangling", "label!")
+    unused = flags.all or words.dangling(wanted) == {False}
+    _ask(flags.force, _UNUSED if unused else _UNUSED[1:])
+    freed = _images(settings, wanted, unused=unused)
+    show([f"Total reclaimed space: {human(freed)}"])
     return 0
 
 
-def _images(settings: Settings, unused: bool) -> int:
+def _images(settings: Settings, wanted: dict[str, list[str]], *, unused: bool) -> int:
     """Remove unused layers; with `unused`, first the images that no container was made from.
 
-    Return how many bytes are free now. Raises MinirunError.
+    The filters choose among images; what no image needs has neither label nor name. Return how many
+    bytes are free now. Raises MinirunError.
     """
-    names = workshop.call("remove_unused")(settings) if unused else []
+    latest = filters.until(wanted.get("until", []))
+    names = workshop.call("remove_unused")(settings, wanted, latest) if unused else []
     paths, bytes_ = workshop.call("collect")(settings)
-    _print("Deleted Images:", [*(f"untagged: {name}" for name in names), *paths])
+    rows = [*(f"untagged: {name}" for name in names), *map(_deleted, paths)]
+    _print("Deleted Images:", rows)
     return int(bytes_)
 
 
-def _wanted(texts: list[str]) -> dict[str, list[str]]:
-    """Return the filters. Raises UsageError."""
-    wanted = words.filters(texts, _FILTERS)
+def _deleted(path: str) -> str:
+    """Return docker's line for a layer or an archive that is gone, or for another file."""
+    name = os.path.basename(path)
+    is_digest = len(name) == 64 and set(name) <= set("0123456789abcdef")
+    return f"deleted: sha256:{name}" if is_digest else f"deleted: {path}"
+
+
+def _wanted(texts: list[str], *more: str) -> dict[str, list[str]]:
+    """Return the filters, which may be _FILTERS and these. Raises UsageError."""
+    wanted = words.filters(texts, (*_FILTERS, *more))
     filters.until(wanted.get("until", []))
     return wanted
 
@@ -207,15 +220,16 @@ def _containers(settings: Settings, wanted: dict[str, list[str]]) -> tuple[int, 
     latest = filters.until(wanted.get("until", []))
     removed, freed, failed = [], 0, 0
     for record in listing.records(settings.root):
-        if not _has_ended(record) or moments.moment(record.created) > latest:
+        if not _is_over(record) or moments.moment(record.created) > latest:
             continue
         if not words.has_labels(labels(record), wanted.get("label", ())):
             continue
         own, _ = sizes(record)
         try:
-            delete(settings, record.id, force=False)
+            control.delete(settings, record.id, force=record.status == state.CREATED)
         except (MinirunError, OSError) as error:
-            say(f"{record.id}: {error.line() if isinstance(error, MinirunError) else error}")
+            why = error.line() if isinstance(error, MinirunError) else error
+            say(f"{state.shown_name(record.directory)}: {why}")
             failed = 1
         else:
             removed.append(record.id)
@@ -224,9 +238,12 @@ def _containers(settings: Settings, wanted: dict[str, list[str]]) -> tuple[int, 
     return freed, failed
 
 
-def _has_ended(record: ContainerRecord) -> bool:
-    """Return True for a container of `run IMAGE` that has ended, and is not to start again."""
+def _is_over(record: ContainerRecord) -> bool:
+    """Return True for one of `run IMAGE` that has ended, and is not to start again; or for one of
+    `create IMAGE` that was not started."""
     whole = docker_record.of(record).managed and record.complete and not record.origin
+    if whole and record.status == state.CREATED:
+        return True
     return whole and record.status == state.STOPPED and not state.is_alive(record.supervisor)
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 
+from minirun.cli.either import Ps
 from minirun.cli.output import show, write
-from minirun.cli.runc.ps import Ps
 from minirun.common import docker_record, table
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping import state
@@ -18,7 +18,7 @@ from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean
 from minirun.core.lazy import lazy
 from minirun.engines import roots
-from minirun.running import listing, lookup, moments, renamed
+from minirun.running import listing, lookup, moments
 
 with lazy:
     from minirun.cli import words
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from minirun.docker.filters import Candidate
     from minirun.faces.show.template.values import Fields
 
-COLUMNS = ("CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "GPUS", "PORTS")
+COLUMNS = ("CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "PORTS", "NAMES")
 FIELDS = {
     "Command": "COMMAND", "CreatedAt": "CREATED AT", "Engine": "ENGINE", "GPUs": "GPUS",
     "ID": "CONTAINER ID", "Image": "IMAGE", "Labels": "LABELS", "LocalVolumes": "LOCAL VOLUMES",
@@ -41,6 +41,8 @@ FIELDS = {
     "RunningFor": "CREATED", "Size": "SIZE", "State": "STATE", "Status": "STATUS",
 }  # fmt: skip
 """Fields of --format, and what stands above each as a column. GPUs and Engine are minirun's."""
+_NOT_UP = (state.CREATED, state.STOPPED)
+"""What the plain table leaves out."""
 _TICKS = 100
 """In a second: USER_HZ, time(7)."""
 _SHORT = 30
@@ -63,13 +65,13 @@ def list_containers(flags: Ps, settings: Settings) -> int:
     found = [record for root in roots.known(settings) for record in listing.records(root)]
     found.sort(key=lambda record: record.created, reverse=True)
     everything = flags.all or most > 0 or "status" in wanted
-    shown = [record for record in found if everything or record.status != state.STOPPED]
+    shown = [record for record in found if everything or record.status not in _NOT_UP]
     if wanted:
         chosen = filters.ContainerFilter(wanted, found, settings.store)
         shown = [one for one in shown if chosen.fits(_candidate(one, settings, wanted))]
     shown = shown[:most] if most > 0 else shown
     if flags.quiet:
-        return show(record.id for record in shown)
+        return show(record.id if flags.no_trunc else state.short(record.id) for record in shown)
     if flags.format and flags.format != "table":
         rows = [_fields(record, settings, flags) for record in shown]
         return write(formats.lines(flags.format, rows, FIELDS, 1))
@@ -90,7 +92,7 @@ def _candidate(
     record: ContainerRecord, settings: Settings, wanted: dict[str, list[str]]
 ) -> Candidate:
     mounts = tuple(_mounts(record, settings)) if "volume" in wanted else ()
-    name = renamed.name_of(record.directory)
+    name = state.name_of(record.directory)
     return filters.Candidate(record, name, labels(record), _networks(record), mounts)
 
 
@@ -100,9 +102,9 @@ def labels(record: ContainerRecord) -> dict[str, str]:
 
 
 def _networks(record: ContainerRecord) -> tuple[str, ...]:
-    asked = docker_record.of(record).network or {}
-    names = tuple(str(row["network"]) for row in asked.get("networks") or ())
-    return names or (str(asked.get("program") or asked.get("mode") or "none"),)
+    docker = docker_record.of(record)
+    names = tuple(each.network for each in docker.attachments)
+    return names or ((docker.network.program or docker.network.mode) if docker.network else "none",)
 
 
 def _mounts(record: ContainerRecord, settings: Settings) -> list[Fields]:
@@ -115,16 +117,14 @@ def _mounts(record: ContainerRecord, settings: Settings) -> list[Fields]:
 
 def _table(shown: list[ContainerRecord], settings: Settings, flags: Ps) -> list[tuple[str, ...]]:
     """Return the rows of docker's table, with a column for what only some containers have."""
-    more = {
-        "ENGINE": [clean((record.origin or {}).get("engine", "-")) for record in shown],
-        "NAMES": [renamed.name_of(record.directory) for record in shown],
-    }
-    if not any(record.origin for record in shown):
-        del more["ENGINE"]
-    if more["NAMES"] == [record.id for record in shown]:
-        del more["NAMES"]
+    more: dict[str, list[str]] = {}
     if flags.size:
         more["SIZE"] = [_size(record) for record in shown]
+    gpus = [docker_record.of(record).gpus for record in shown]
+    if any(gpus):
+        more["GPUS"] = [clean(each or "-") for each in gpus]
+    if any(record.origin for record in shown):
+        more["ENGINE"] = [clean((record.origin or {}).get("engine", "-")) for record in shown]
     rows = [_row(record, settings.store, flags.no_trunc) for record in shown]
     return [
         (*COLUMNS, *more),
@@ -136,10 +136,10 @@ def _row(record: ContainerRecord, store: str, whole: bool) -> tuple[str, ...]:
     asked = record.origin or {}
     docker = docker_record.of(record)
     return (
-        record.id if whole else roots.short(record.id),
+        record.id if whole else state.short(record.id),
         clean(docker.image or asked.get("image") or "-"), _command(record, whole) or "-",
-        f"{age(record.created)} ago", status(record), clean(docker.gpus or "-"),
-        _ports(record, store) or "-",
+        f"{age(record.created)} ago", status(record), _ports(record, store) or "-",
+        state.shown_name(record.directory),
     )  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def status(record: ContainerRecord) -> str:
         if docker_record.of(record).restart and state.is_alive(record.supervisor):
             return f"Restarting ({record.exit_status}) {age(record.finished)} ago"
         return f"Exited ({record.exit_status}) {age(record.finished)} ago"
-    return record.status.capitalize()
+    return docker_form.status_of(record).capitalize()
 
 
 def _up(record: ContainerRecord) -> str:
@@ -197,11 +197,11 @@ def _fields(record: ContainerRecord, settings: Settings, flags: Ps) -> Fields:
     return values.Fields(
         Command=_command(record, whole), CreatedAt=moments.shown(record.created),
         Engine=asked.get("engine", ""), GPUs=docker.gpus or "",
-        ID=record.id if whole else roots.short(record.id),
+        ID=record.id if whole else state.short(record.id),
         Image=docker.image or asked.get("image") or "",
         Labels=",".join(f"{key}={value}" for key, value in sorted(own.items())),
         LocalVolumes=str(sum(row["Type"] == "volume" for row in mounts)),
-        Mounts=",".join(names), Names=renamed.name_of(record.directory),
+        Mounts=",".join(names), Names=state.shown_name(record.directory),
         Networks=",".join(_networks(record)), Ports=_ports(record, settings.store),
         RunningFor=f"{age(record.created)} ago",
         Size=_size(record) if flags.size or ".Size" in flags.format else "0B",

@@ -97,7 +97,7 @@ def prepare(container: Container, restarts: int) -> Container:
         status=state.CREATING, pid=0, init=None, supervisor=state.identity(os.getpid()),
         cgroup=None, root_mount=None, exit_status=None, finished=None, poststop_done=False,
     )  # fmt: skip
-    docker = docker_record.of(record)._replace(restarts=restarts)
+    docker = docker_record.of(record)._replace(restarts=restarts, start_error="", oom_killed=False)
     record = docker_record.put(record, docker)
     again = Container(container.settings, _config(container), record)
     again.save(record)
@@ -129,7 +129,7 @@ def _config(container: Container) -> Config:
 def started_by_hand(container: Container) -> Container:
     """Return a stopped container for `start`. Raises StateError, OSError."""
     if state.is_alive(container.record.supervisor):
-        raise StateError(f"container {container.id!r} is being restarted", "minirun stop, first")
+        raise StateError(f"container {container.name!r} is being restarted", "minirun stop, first")
     ends.unhalt(container)
     return prepare(container, 0)
 

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import os
 
-from minirun.cli.flags import Flags, flag
+from minirun.cli import words
+from minirun.cli.flags import ANY, Flags, flag
 from minirun.cli.output import show
 from minirun.cli.several import each
 from minirun.common import docker_record
 from minirun.core.container import Container
-from minirun.core.errors import StateError, UsageError
+from minirun.core.errors import CommandError, StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
 from minirun.docker import restarts
 from minirun.docker.stop import seconds_of, stop
 from minirun.engines import roots
-from minirun.running import background, lookup, supervise
+from minirun.running import background, control, ends, lookup, supervise
 from minirun.running.output import Leaving, OutputLimits
 from minirun.running.supervise import SupervisorOptions
 
 with lazy:
-    from minirun.cli.runc import control
     from minirun.docker import attach
     from minirun.faces.inspect import given
     from minirun.gpu import share
@@ -56,8 +56,7 @@ def main_start(args: list[str], settings: Settings) -> int:
     Raises MinirunError, OSError.
     """
     flags = Start(args)
-    if not flags.args:
-        flags.refuse()
+    flags.takes(1, ANY)
     if flags.attach or flags.interactive:
         if len(flags.args) > 1:
             text = "you cannot start and attach multiple containers at once"
@@ -80,7 +79,7 @@ def _start_attached(container: Container, flags: Start) -> int:
     return int(
         attach.attach(
             container, flags.detach_keys, stdin=flags.interactive,
-            first=lambda: control.start(container),
+            first=lambda: _begin(container),
         )
     )  # fmt: skip
 
@@ -92,10 +91,9 @@ def _find(name: str, settings: Settings) -> Container:
 def main_restart(args: list[str], settings: Settings) -> int:
     """Stop containers and start them again; print their names. Raises UsageError, OSError."""
     flags = Restart(args)
-    if not flags.args:
-        flags.refuse()
+    flags.takes(1, ANY)
     if flags.signal:
-        control.signal_number(flags.signal)
+        words.signal_number(flags.signal)
     seconds = seconds_of(flags.timeout) if flags.timeout else None
 
     def restart_one(name: str) -> None:
@@ -113,7 +111,7 @@ def start(container: Container) -> None:
     """Start a container; one that runs is fine, as with docker. Raises MinirunError, OSError."""
     record = container.record
     if record.status == state.CREATED:
-        control.start(container)
+        _begin(container)
     elif record.status == state.STOPPED:
         if not docker_record.of(record).managed:
             raise StateError("cannot start a container that has stopped")
@@ -122,6 +120,15 @@ def start(container: Container) -> None:
     elif record.status != state.RUNNING:
         text = f"cannot start a container in the {record.status} state"
         raise StateError(text, "minirun ps -a shows the states")
+
+
+def _begin(container: Container) -> None:
+    """Let the command of a created container run. Raises MinirunError, OSError."""
+    try:
+        control.start(container)
+    except CommandError as error:  # its supervisor has seen an init that ended, and no reason
+        ends.save_failed_start(container, error)
+        raise
 
 
 def _supervision(container: Container, *, detach: bool) -> SupervisorOptions:

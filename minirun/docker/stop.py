@@ -9,8 +9,8 @@ import errno
 import os
 
 from minirun.cgroups import cgroup_of
-from minirun.cli.flags import Flags, flag
-from minirun.cli.runc.control import delete, signal_number
+from minirun.cli import words
+from minirun.cli.flags import ANY, Flags, flag
 from minirun.cli.several import each
 from minirun.common import docker_record
 from minirun.common.quantities import decimal
@@ -22,14 +22,10 @@ from minirun.core.keeping.settings import Settings
 from minirun.core.kernel import signals
 from minirun.core.lazy import lazy
 from minirun.engines import roots
-from minirun.running import ends, lookup
+from minirun.running import control, ends, lookup
 
 with lazy:
     from minirun.running import volumes
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
 
 _LONGEST = 10**6
 """Seconds."""
@@ -58,8 +54,7 @@ def main_rm(args: list[str], settings: Settings) -> int:
     goes always. Raises OSError.
     """
     flags = Rm(args)
-    if not flags.args:
-        flags.refuse()
+    flags.takes(1, ANY)
 
     def delete_one(name: str) -> None:
         place, container_id = roots.locate(settings, name, only_made_up=True)
@@ -67,7 +62,7 @@ def main_rm(args: list[str], settings: Settings) -> int:
         mounts = None
         if flags.volumes and is_there:
             mounts = docker_record.of(state.load(place.root, container_id)).mounts
-        delete(place, container_id, force=flags.force)
+        control.delete(place, container_id, force=flags.force)
         if not is_there:  # with --force, which docker says so, and with status 0
             error = state.no_such_container(name)
             error.status = 0
@@ -84,11 +79,10 @@ def main_stop(args: list[str], settings: Settings) -> int:
     Raises UsageError, OSError.
     """
     flags = StopFlags(args)
-    if not flags.args:
-        flags.refuse()
+    flags.takes(1, ANY)
     seconds = seconds_of(flags.timeout) if flags.timeout else None
     if flags.signal:
-        signal_number(flags.signal)  # a wrong one is told before anything is stopped
+        words.signal_number(flags.signal)  # a wrong one is told before anything is stopped
 
     def stop_one(name: str) -> None:
         place = roots.locate(settings, name, only_made_up=True)
@@ -110,7 +104,7 @@ def stop(container: Container, signal: str, seconds: float | None) -> None:
     seconds = docker.stop_timeout if seconds is None else seconds
     seconds = min(seconds, _LONGEST) if seconds >= 0 else _LONGEST
     signal = signal or (docker.declared or {}).get("stop_signal") or "TERM"
-    if record.pid and not _ends(container, signal_number(signal), seconds):
+    if record.pid and not _ends(container, words.signal_number(signal), seconds):
         _ends(container, signals.SIGKILL, endings.PATIENCE)
     state.has_ended(record.supervisor, endings.PATIENCE)
 
@@ -144,5 +138,5 @@ def seconds_of(text: str) -> float:
         return _LONGEST
     seconds = decimal(text)
     if seconds is None or seconds > _LONGEST:
-        raise UsageError(f"invalid --timeout {text!r}", "a number of seconds, such as 10", 1)
+        raise UsageError(f"invalid --timeout {text!r}", "a number of seconds, such as 10", 125)
     return seconds

@@ -22,7 +22,6 @@ with lazy:
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
 COMMANDS = {
     "create": "minirun.docker.volume.main_create", "ls": "minirun.docker.volume.main_ls",
@@ -74,8 +73,7 @@ def main_volume(args: list[str], settings: Settings) -> int:
 def main_create(args: list[str], settings: Settings) -> int:
     """Make a volume, unless there is one of its name; print the name."""
     flags = VolumeCreate(args)
-    if len(flags.args) > 1 or (flags.args and flags.name):
-        raise UsageError("volume create takes one name", "minirun volume create NAME", 1)
+    flags.takes(0, 0 if flags.name else 1)
     if flags.driver != "local":
         text = f"create: plugin {flags.driver!r} not found: minirun has local volumes alone"
         raise VolumeError(text, "--driver local")
@@ -112,9 +110,9 @@ def _remove(settings: Settings, name: str) -> None:
     """Remove a volume. Raises VolumeError if it is in use, or if there is none."""
     with volumes.locked(settings.store):
         volumes.load(settings.store, name)
-        if ids := volumes.users(settings).get(name):
-            text = f"remove {name}: volume is in use - [{', '.join(sorted(ids))}]"
-            raise VolumeError(text, f"minirun rm {min(ids)}")
+        if users := volumes.users(settings).get(name):
+            text = f"remove {name}: volume is in use - [{', '.join(sorted(users))}]"
+            raise VolumeError(text, f"minirun rm {min(users)}")
         volumes.remove(settings.store, name)
 
 
@@ -133,13 +131,14 @@ def labels(volume: Volume) -> dict[str, str]:
     return volume.labels | ({_ANONYMOUS: ""} if volume.anonymous else {})
 
 
-def document(volume: Volume, settings: Settings) -> dict[str, Any]:
+def document(volume: Volume, settings: Settings) -> values.Fields:
     """Return a volume with docker's names: what `volume inspect` prints."""
-    return {
-        "CreatedAt": volume.created, "Driver": volumes.LOCAL, "Labels": labels(volume),
-        "Mountpoint": volumes.data(settings.store, volume.name), "Name": volume.name,
-        "Options": volume.options or None, "Scope": "local",
-    }  # fmt: skip
+    return values.Fields(
+        CreatedAt=f"{volume.created[:19]}Z", Driver=volumes.LOCAL,
+        Labels=labels(volume) or values.NilMap(),
+        Mountpoint=volumes.data(settings.store, volume.name), Name=volume.name,
+        Options=volume.options or values.NilMap(), Scope="local",
+    )  # fmt: skip
 
 
 def prune(
@@ -189,5 +188,5 @@ VOLUME = Kind(
     fits=lambda _, wanted: volumes.LOCAL in wanted.get("driver", [volumes.LOCAL]),
     headings=FIELDS, fields=_fields,
     heads=("DRIVER", "VOLUME NAME"), row=lambda volume, _: (volumes.LOCAL, volume.name),
-    remove=_remove,
+    remove=_remove, id=lambda volume: volume.name, named=lambda _, name: name,
 )  # fmt: skip

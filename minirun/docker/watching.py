@@ -2,7 +2,7 @@
 
 wait prints the exit status of each container when it has ended. top is ps -ef of a container's
 processes, read from /proc; with options of ps, the host's ps. stats shows what containers use again
-and again: minirun.faces.inspect.use. rename: minirun.running.renamed.
+and again: minirun.faces.inspect.use. rename: minirun.common.naming.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ import os
 import time
 
 from minirun.cgroups import cgroup_of
-from minirun.cli.flags import Flags, flag
+from minirun.cli.flags import ANY, Flags, flag
 from minirun.cli.output import show, write
-from minirun.common import screen, table
+from minirun.common import naming, screen, table
+from minirun.core import events
 from minirun.core.errors import MinirunError, StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import say
 from minirun.core.lazy import lazy
 from minirun.engines import roots
-from minirun.running import listing, lookup, renamed
+from minirun.running import listing, lookup
 
 with lazy:
     from rich import live as rich_live
@@ -29,6 +30,7 @@ with lazy:
     from minirun.docker import process_table
     from minirun.faces.inspect import past, use
     from minirun.faces.show.template import formats
+    from minirun.net import neighbours
     from minirun.running import kept_logs, processes
 
 TYPE_CHECKING = False
@@ -42,11 +44,12 @@ if TYPE_CHECKING:
 _INTERVAL = 1.0
 """Seconds between two samples of `stats`."""
 STATS = {
-    "Name": "NAME", "CPUPerc": "CPU %", "MemUsage": "MEM USAGE / LIMIT", "MemPerc": "MEM %",
+    "ID": "CONTAINER ID", "Name": "NAME", "CPUPerc": "CPU %", "MemUsage": "MEM USAGE / LIMIT",
+    "MemPerc": "MEM %",
     "NetIO": "NET I/O", "BlockIO": "BLOCK I/O", "PIDs": "PIDS",
 }  # fmt: skip
 """Fields of a row, and what stands above each."""
-HEADINGS = {"Container": "CONTAINER", "ID": "CONTAINER ID", **STATS, "GPU": "GPU %, MEM"}
+HEADINGS = {"Container": "CONTAINER", **STATS, "GPU": "GPU %, MEM"}
 """The same with what only --format shows; GPU is minirun's."""
 
 
@@ -81,8 +84,7 @@ class Rename(Flags):
 def main_wait(args: list[str], settings: Settings) -> int:
     """Print each container's exit status when it has ended; one that is not there stops none."""
     flags = Wait(args)
-    if not flags.args:
-        flags.refuse()
+    flags.takes(1, ANY)
     failed = 0
     for name in flags.args:
         try:
@@ -96,9 +98,10 @@ def main_wait(args: list[str], settings: Settings) -> int:
 def _wait(place: Settings, container_id: str) -> int:
     """Return a container's exit status when it has ended. Raises StateError, OSError."""
     record, alone = state.load(place.root, container_id), False
+    name = state.name_of(record.directory)
     while record.status != state.STOPPED or record.exit_status is None:
         if alone:
-            text = f"the exit status of {container_id} is not known: no supervisor saw its end"
+            text = f"the exit status of {name} is not known: no supervisor saw its end"
             raise StateError(text, "a container of `run IMAGE` has one", status=1)
         _until_it_ends(record)
         # once its supervisor has gone, one more look shows what was done last
@@ -106,20 +109,20 @@ def _wait(place: Settings, container_id: str) -> int:
         try:
             record = state.load(place.root, container_id)
         except StateError:
-            return _kept_status(place.root, container_id, record.first_process()["pid"])
+            return _kept_status(place.root, record, name)
     return record.exit_status
 
 
-def _kept_status(root: str, container_id: str, pid: int) -> int:
+def _kept_status(root: str, record: ContainerRecord, name: str) -> int:
     """Return the exit status of a container that --rm has just removed. Raises StateError."""
-    kept = [path for path in kept_logs.paths(root) if kept_logs.container_of(path) == container_id]
+    kept = [path for path in kept_logs.paths(root) if kept_logs.container_of(path) == record.id]
     try:
-        status = past.exit_status(kept[-1], pid) if kept else None
+        status = past.exit_status(kept[-1], record.first_process()["pid"]) if kept else None
     except OSError:
         status = None
     if status is not None:
         return status
-    text = f"{container_id} has removed itself at its end, and its exit status with it"
+    text = f"{name} has removed itself at its end, and its exit status with it"
     raise StateError(text, "run it without --rm, or with a log", status=1)
 
 
@@ -134,11 +137,10 @@ def _until_it_ends(record: ContainerRecord) -> None:
 def main_top(args: list[str], settings: Settings) -> int:
     """Print the processes of a running container. Raises MinirunError, OSError."""
     flags = Top(args)
-    if not flags.args:
-        flags.refuse()
+    flags.takes(1, ANY)
     container = lookup.load(*roots.locate(settings, flags.args[0]))
     if container.record.status not in (state.RUNNING, state.PAUSED, state.CREATED):
-        text = f"container {container.id} is not running"
+        text = f"container {container.name} is not running"
         raise StateError(text, "minirun ps lists those that are", status=1)
     cgroup = cgroup_of(container)
     pids = cgroup.processes() if cgroup.exists() else [container.record.pid]
@@ -148,18 +150,21 @@ def main_top(args: list[str], settings: Settings) -> int:
 
 
 def main_rename(args: list[str], settings: Settings) -> int:
-    """Give a container another name. Its id stays: minirun.running.renamed."""
+    """Give a container another name. Its id stays: minirun.common.naming."""
     flags = Rename(args)
-    if len(flags.args) != 2:
-        text = f'"minirun rename" needs a container and its name, got {len(flags.args)} arguments'
-        raise UsageError(text, "minirun rename ID NAME", 1)
+    flags.takes(2)
     old, new = flags.args
     if not (state.is_id(new) and new[0].isalnum()):
         hint = "letters, digits, '_', '+', '-', '.'; the first a letter or a digit"
         raise UsageError(f"invalid container name {new!r}", hint, 1)
     place, container_id = roots.locate(settings, old, only_made_up=True)
-    state.load(place.root, container_id)
-    renamed.rename(place.root, container_id, new)
+    container = lookup.load(place, container_id)
+    was = container.name
+    naming.rename(place.root, container_id, new)
+    neighbours.rename(place.store, container.record, was, new)
+    container.open_log()
+    events.emit("note", "renamed", {"name": new}, why="the id stays")
+    events.close_log()
     return 0
 
 
@@ -185,7 +190,7 @@ def main_stats(args: list[str], settings: Settings) -> int:
     before = use.samples(chosen())
     time.sleep(_INTERVAL)
     if flags.no_stream:
-        return write(_shown(use.rows(before, use.samples(chosen())), flags))
+        return write(_shown(_rows(before, use.samples(chosen()), flags), flags))
     return _stream(chosen, before, flags)
 
 
@@ -194,6 +199,15 @@ def _there(root: str, name: str) -> ContainerRecord | None:
         return state.load(root, name)
     except StateError:
         return None  # it has been deleted meanwhile
+
+
+def _rows(before: list[Sample], after: list[Sample], flags: Stats) -> list[Fields]:
+    """Return the rows; with --no-trunc they have whole ids."""
+    rows: list[Fields] = use.rows(before, after)
+    if flags.no_trunc:
+        for row in rows:
+            row["ID"] = row["Container"]
+    return rows
 
 
 def _shown(rows: list[Fields], flags: Stats) -> str:
@@ -212,7 +226,7 @@ def _stream(chosen: Callable[[], list[ContainerRecord]], before: list[Sample], f
     """Show it again and again, on a terminal in one place, until an interrupt or all have gone."""
     if not os.isatty(1):
         while after := use.samples(chosen()):
-            write(_shown(use.rows(before, after), flags))
+            write(_shown(_rows(before, after, flags), flags))
             before = after
             time.sleep(_INTERVAL)
         return 0
@@ -221,7 +235,7 @@ def _stream(chosen: Callable[[], list[ContainerRecord]], before: list[Sample], f
         with rich_live.Live(console=console, auto_refresh=False, screen=True) as shown:
             while True:
                 after = use.samples(chosen())
-                shown.update(rich_console.lines(_lines(use.rows(before, after), flags)))
+                shown.update(rich_console.lines(_lines(_rows(before, after, flags), flags)))
                 shown.refresh()
                 before = after
                 time.sleep(_INTERVAL)

@@ -123,7 +123,8 @@ def holders(settings: Settings, but: str = "") -> list[Holder]:
             for driver, gpu in gpus(machine, there):
                 if not any(row.driver == driver and overlap(gpu.name, row.gpu) for row in known):
                     row = Holder(gpu.name, driver, name, created)
-                    found.append(row._replace(uuid=gpu.uuid, model=gpu.model))
+                    called = state.name_of(path)
+                    found.append(row._replace(uuid=gpu.uuid, model=gpu.model, called=called))
     return found
 
 

@@ -23,7 +23,7 @@ from minirun.core.lazy import lazy
 from minirun.running import kept_logs
 
 with lazy:
-    from minirun.running import renamed  # for a name that is no id
+    from minirun.common import naming  # which needs Unix: `replay` does without
 
 LIMIT = 100
 """How many roots are remembered: of more, the one is forgotten that was used longest ago."""
@@ -153,44 +153,61 @@ def _forget(entry: str) -> None:
         pass
 
 
+def own(settings: Settings, name: str) -> str:
+    """Return the id of the container of the settings' own root that `name` means: runc's verbs.
+
+    `name` is its name, its id, or the begin of an id that was made up. If nothing fits, it is
+    returned: loading the container raises then. Raises StateError if several fit.
+    """
+    if found := naming.id_of(settings.root, name):
+        return found
+    return _only([(settings.root, each) for each in _begun(settings.root, name)], name)[1]
+
+
 def locate(settings: Settings, name: str, *, only_made_up: bool = False) -> tuple[Settings, str]:
     """Return the settings for the root of the container that `name` means, and its whole id.
 
-    `name` is an id, what `rename` has made of one, or the begin of an id that no other container
-    has; the settings' own root comes first. If nothing fits, the arguments are returned: loading
-    the container raises then.
+    `name` is its name, its id, or the begin of an id that no other container has; the settings' own
+    root comes first. If nothing fits, the arguments are returned: loading the container raises
+    then.
     `only_made_up`: an id that a user has chosen has to be whole, as docker has it for names, so
-    that `rm -f web` is not the end of web2; a made-up one may be cut below a named root too. Raises
-    StateError if several fit.
+    that `rm -f web` is not the end of web2. Raises StateError if several fit.
     """
-    if _has(settings.root, name):
-        return settings, name
-    for root in known(settings):
-        if renamed_id := renamed.find(root, name):
-            return settings._replace(root=root), renamed_id
-    if settings.root_is_named and not only_made_up:
-        return settings, name
-    places = [(root, each) for root in known(settings) for each in _names(root)]
-    near = [place for place in places if place[1] == name] or [
-        place for place in places if name and place[1].startswith(name)
-        and (_is_made_up(place[1]) or not only_made_up)
-    ]  # fmt: skip
+    everywhere = [settings.root] if settings.root_is_named else known(settings)
+    there = [(root, each) for root in everywhere if (each := naming.id_of(root, name))]
+    whole = [place for place in there if _has(*place)]
+    own_root = [place for place in whole or there if place[0] == settings.root]
+    exact = only_made_up or settings.root_is_named
+    begun = ((root, each) for root in everywhere for each in _begun(root, name, exact))
+    root, found = _only(own_root or whole or there or list(begun), name)
+    return (settings._replace(root=root) if root else settings), found
+
+
+def _begun(root: str, text: str, only_made_up: bool = True) -> list[str]:
+    """Return the ids of minirun's containers below a root that begin so, or whose names do."""
+
+    def begins(container_id: str) -> bool:
+        if container_id.startswith(text) and (_is_made_up(container_id) or not only_made_up):
+            return True
+        return not only_made_up and state.name_of(f"{root}/{container_id}").startswith(text)
+
+    return [each for each in (_names(root) if text else ()) if begins(each)]
+
+
+def _only(near: list[tuple[str, str]], name: str) -> tuple[str, str]:
+    """Return the one root and id that there is; "" and the name if there is none.
+
+    Raises StateError for several.
+    """
     if len(near) > 1:
         text = f"{name!r} may be {', '.join(f'{each} in {root}' for root, each in near[:4])}"
         raise StateError(text, "type more of it, or name the --root", status=1)
-    for root, each in near:
-        return settings._replace(root=root), each
-    return settings, name
-
-
-def short(container_id: str) -> str:
-    """Return the begin of an id that an engine has made up: 12 of 64 digits, as docker does."""
-    return container_id[:12] if _is_made_up(container_id) else container_id
+    return near[0] if near else ("", name)
 
 
 def _is_made_up(container_id: str) -> bool:
-    """Return True for an id of 64 digits, as engines make them up, or of 12, as minirun does."""
-    return len(container_id) in (12, 64) and set(container_id) <= set("0123456789abcdef")
+    """Return True for an id of 64 digits, or of 12, as minirun 0.2 made them up."""
+    return state.is_made_up(container_id.ljust(64, "0")) and len(container_id) in (12, 64)
 
 
 def _names(root: str) -> list[str]:

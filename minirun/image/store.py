@@ -191,9 +191,11 @@ def _wrong(details: dict[str, Any]) -> str:
     for key, texts in (("labels", labels), *((key, details.get(key, ())) for key in _TEXTS)):
         if not all(isinstance(text, str) for text in texts):
             return key
-    health = details.get("healthcheck", {}).values()
-    too_large = any(isinstance(each, int) and abs(each) >= _INT64 for each in health)
-    return "healthcheck" if too_large else ""
+    health = dict(details.get("healthcheck", {}))
+    test = health.pop("Test", [])
+    are_texts = isinstance(test, list) and all(isinstance(text, str) for text in test)
+    are_numbers = all(type(each) is int and abs(each) < _INT64 for each in health.values())
+    return "" if are_texts and are_numbers else "healthcheck"
 
 
 def _candidates(store: str, wanted: Reference) -> list[str]:

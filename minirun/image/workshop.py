@@ -27,9 +27,9 @@ CALLS = {
 }
 """Name → function.
 
-missing: the image of a run, which is pulled or made. find: the same outside of a run.
-has_recipe: an image of that name can be made here. df: what takes room on the disk. collect: what
-no image and no container needs goes; its paths and its bytes.
+missing: the image of a run, which is pulled or made, and the log of that. find: the image alone,
+outside of a run. has_recipe: an image of that name can be made here. df: what takes room on the
+disk. collect: what no image and no container needs goes; its paths and its bytes.
 remove_unused: images that no container was made of go; their names.
 sweep: what makers of images left that were killed. origins: what made each layer of a container.
 inspected: an image as docker's `inspect` describes it. changes: a container's files beside its

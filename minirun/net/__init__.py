@@ -10,7 +10,6 @@ With `--network none` lo is all; with `--network host` there is no new namespace
 
     attach       the networks of one container: it gets them in stage 1, and gives them back
     plans        what a container gets of each network, before any of it is done
-    request      what `run` asks for, as the container's record keeps it
     network      a network, kept in the store: its name, bridge and subnet
     leases       what a container has on a network: address, veth pair, ports, names
     upkeep       rules that another program has removed, leases of containers that are gone
@@ -26,10 +25,13 @@ With `--network none` lo is all; with `--network host` there is no new namespace
     rule_words   a rule of them in words
     dropping     what of others' rules is certain to drop a container's packets
     ports        what -p means; who holds a port of the host
-    relay        the process minirun:ports, which holds them and serves ::1
+    helpers      processes that serve one container, and have no rights: the two of these names
+    relay        minirun:ports, which holds published ports and serves ::1
     userspace    without root: pasta, slirp4netns
     names        hosts, hostname, resolv.conf
-    neighbours   the hosts files of a network's containers
+    resolver     names by DNS at 127.0.0.11: when a container has a process for it
+    nameserver   minirun:names, that process, when it is asked
+    neighbours   what a network's containers know of each other
     devices      linux.netDevices: interfaces of the host that move into the container
     interfaces   which links and addresses a network namespace has
 """

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 
 from minirun.common import docker_record
+from minirun.common.network_request import NetworkRequest
 from minirun.core import events
 from minirun.core.container import Container, Extra
 from minirun.core.errors import MinirunError, from_os
+from minirun.core.keeping import state
 from minirun.core.keeping.settings import unprivileged
 from minirun.core.keeping.visible import clean, warn
 from minirun.core.lazy import lazy
-from minirun.net import request
 
 with lazy:  # after clone, while init builds its root filesystem
     import fcntl
@@ -26,6 +27,7 @@ with lazy:  # after clone, while init builds its root filesystem
         dropping,
         firewall,
         forwarding,
+        helpers,
         leases,
         links,
         neighbours,
@@ -33,6 +35,7 @@ with lazy:  # after clone, while init builds its root filesystem
         nft,
         plans,
         ports,
+        resolver,
         rtnetlink,
         upkeep,
         userspace,
@@ -40,13 +43,13 @@ with lazy:  # after clone, while init builds its root filesystem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from minirun.common.network_request import Attachment
     from minirun.core.handshake import Init
     from minirun.net import docker_user
     from minirun.net.leases import Lease
     from minirun.net.network import Network
     from minirun.net.plans import LinkPlan
     from minirun.net.ports import Held
-    from minirun.net.request import Attachment, NetworkRequest
     from minirun.net.rtnetlink import Route
 
 
@@ -61,8 +64,8 @@ class Networks(Extra):
 
     def from_outside(self, init: Init) -> None:
         """Put init's network namespace on its networks. Raises MinirunError, OSError."""
-        asked = request.from_json(docker_record.of(self.container.record).network or {})
-        if asked.mode not in ("networks", "userspace"):
+        asked = docker_record.of(self.container.record).network
+        if not asked or asked.mode not in ("networks", "userspace"):
             return
         try:
             if asked.mode == "userspace":
@@ -156,6 +159,7 @@ def _attach(
     route: Route, store: str, container: Container, asked: NetworkRequest, pid: int
 ) -> None:
     """Put init on its networks; the caller holds the lock. Raises MinirunError, OSError."""
+    begun = resolver.begin(container.directory, asked, pid)
     planned = plans.plan(route, store, container, asked, pid)
     networks = [each.network for each in planned]
     for each in planned:
@@ -165,15 +169,16 @@ def _attach(
     own = [(each.network, each.lease) for each in planned]
     forwarding.switch_on(route, store, networks)
     upkeep.take_back_dead(store, but=container.directory)  # a dead one's port is another's now
-    held = _bind(store, asked)
+    held = _bind(store, asked) if publisher(own) is not None else []
     own = _publish(store, own, held, pid)
     chains = upkeep.draw(route, store)
     for _, lease in own:
         upkeep.forget_earlier(route, lease)
-    if text := why_no_way_out(route, container.id, own, chains):
+    if text := why_no_way_out(route, container.name, own, chains):
         warn(text)
         events.emit("note", "warning", {"text": text}, why="another program's rules drop packets")
     neighbours.introduce(store, container, asked, own)
+    resolver.finish(begun, container.directory, asked)
     for net, lease in own:
         _log_summary(net, lease)
 
@@ -196,7 +201,7 @@ def _bind(store: str, asked: NetworkRequest) -> list[Held]:
 def by_container(store: str, error: ports.PortInUse) -> ports.PortInUse:
     """Return an error that names the container that has the port, if it is one of minirun's."""
     found = (lease for name in network.names(store) for lease in leases.all_of(store, name))
-    holders = {lease.holder["pid"]: lease.id for lease in found if lease.holder}
+    holders = {lease.holder["pid"]: lease.called for lease in found if lease.holder}
     return error.by(f"the container {holders[error.pid]}") if error.pid in holders else error
 
 
@@ -207,10 +212,10 @@ def _publish(
 
     Raises NetworkError, OSError.
     """
-    if not held:
+    first = publisher(own)
+    if not held or first is None:
         return own
     try:
-        first = publisher(own)
         net, lease = own[first]
         lease = lease._replace(ports=tuple(each.port.row(each.number) for each in held))
         leases.save(store, lease)
@@ -222,20 +227,17 @@ def _publish(
             each.bound.close()
 
 
-def publisher(own: list[tuple[Network, Lease]]) -> int:
+def publisher(own: list[tuple[Network, Lease]]) -> int | None:
     """Return which network ports are published by: the first that leads out.
 
-    Raises NetworkError if none does.
+    None if none does: then nothing is published, as with docker, until the container is connected
+    to one.
     """
-    first = next((n for n, (net, _) in enumerate(own) if not net.internal), None)
-    if first is None:
-        text = "no port can be published on an internal network"
-        raise network.NetworkError(text, "leave -p out, or add --network bridge")
-    return first
+    return next((n for n, (net, _) in enumerate(own) if not net.internal), None)
 
 
 def why_no_way_out(
-    route: Route, container_id: str, own: list[tuple[Network, Lease]], chains: str,
+    route: Route, name: str, own: list[tuple[Network, Lease]], chains: str,
     planned: list[docker_user.PassRule] | None = None,
 ) -> str:  # fmt: skip
     """Return the line that says which rules of another program drop a container's packets.
@@ -256,7 +258,7 @@ def why_no_way_out(
     if not found:
         return ""
     by = f"{found.where} drops its packets ({clean(found.rule)})"
-    return f"no way {lost} network {net.name}: {by}; minirun network why {container_id}"
+    return f"no way {lost} network {net.name}: {by}; minirun network why {name}"
 
 
 def _log_summary(net: Network, lease: Lease) -> None:
@@ -275,7 +277,7 @@ def _log_summary(net: Network, lease: Lease) -> None:
 
 def _note(container: Container, asked: NetworkRequest | None) -> None:
     """Write to the container's record what it has of networks now. Raises OSError."""
-    docker = docker_record.of(container.record)._replace(network=asked and asked.as_json())
+    docker = docker_record.of(container.record)._replace(network=asked)
     container.save(docker_record.put(container.record, docker))
 
 
@@ -284,29 +286,42 @@ def leave(container: Container) -> None:
 
     What cannot be removed is warned of, and stays for `gc`. Raises OSError.
     """
-    row = docker_record.of(container.record).network
-    if not row:
+    asked = docker_record.of(container.record).network
+    if not asked:
         return
-    ports.release(row.get("helper"))
+    helpers.release(asked.helper)
+    resolver.stop(container.directory)
     store = container.settings.store
     try:
         with network.locked(store):
-            for name in dict.fromkeys(each["network"] for each in row["networks"]):
+            for name in dict.fromkeys(each.network for each in asked.networks):
                 for lease in leases.all_of(store, name):
                     if lease.container == container.directory:
                         upkeep.take_back(store, network.load(store, name), lease)
     except (MinirunError, LookupError, TypeError) as error:
-        warn(f"the network of {container.id} is left for gc: {error}")
+        warn(f"the network of {container.name} is left for gc: {error}")
 
 
 def connect(container: Container, attachment: Attachment) -> None:
-    """Put a running container on one more network. Raises MinirunError, OSError."""
-    asked = request.from_json(docker_record.of(container.record).network or {})
-    if any(each.network == attachment.network for each in asked.networks):
-        text = f"container {container.id} is on network {attachment.network} already"
-        raise network.NetworkError(text)
+    """Put a container on one more network; one that does not run, from its next start on.
+
+    Raises MinirunError, OSError.
+    """
+    asked = docker_record.of(container.record).network or NetworkRequest()
     store, pid = container.settings.store, container.record.pid
+    if attachment.network != network.DEFAULT or attachment.network in network.names(store):
+        plans.check_address(network.load(store, attachment.network), attachment)
+    runs = container.record.status in (state.RUNNING, state.PAUSED)
+    if any(each.network == attachment.network for each in asked.networks):
+        if not runs:
+            return
+        text = f"container {container.name} is on network {attachment.network} already"
+        hint = f"minirun network disconnect {attachment.network} {container.name}"
+        raise network.NetworkError(text, hint)
     more = asked._replace(networks=(*asked.networks, attachment), ports=())
+    if container.record.status == state.STOPPED:
+        _note(container, more._replace(ports=asked.ports))
+        return
     with network.locked(store), rtnetlink.Route() as route:
         taken = {lease.interface for lease in _own(store, container, asked)}
         number = next(n for n in range(len(taken) + 1) if f"eth{n}" not in taken)
@@ -330,13 +345,19 @@ def connect(container: Container, attachment: Attachment) -> None:
 
 
 def disconnect(container: Container, name: str) -> None:
-    """Take a running container off a network. Raises MinirunError, OSError."""
-    asked = request.from_json(docker_record.of(container.record).network or {})
+    """Take a container off a network. Raises MinirunError, OSError."""
+    asked = docker_record.of(container.record).network or NetworkRequest()
     store = container.settings.store
+    if name not in network.names(store):
+        raise network.NetworkError(f"network {name} not found", "minirun network ls")
+    if container.record.status == state.STOPPED and any(e.network == name for e in asked.networks):
+        left = tuple(each for each in asked.networks if each.network != name)
+        _note(container, asked._replace(networks=left))
+        return
     with network.locked(store), rtnetlink.Route() as route:
         own = [each for each in _own(store, container, asked) if each.network == name]
         if not own:
-            text = f"container {container.id} is not connected to network {name}"
+            text = f"container {container.name} is not connected to network {name}"
             raise network.NetworkError(text, "minirun network inspect shows who is")
         upkeep.take_back(store, network.load(store, name), own[0])
         left = tuple(each for each in asked.networks if each.network != name)

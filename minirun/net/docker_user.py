@@ -26,7 +26,7 @@ import json
 import os
 from binascii import crc32
 
-from minirun.core.keeping import places, state
+from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.net import dropping, firewall, links, nft
 from minirun.net.network import Network, folder, is_name
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 CHAIN = "DOCKER-USER"
 _TABLE = "filter"
+_NOTE = ".docker-user"
+"""In the store's folder of networks: it is there while the chain has rules of this store."""
 _WHY = "docker's policy drops what a bridge forwards: DOCKER-USER is where others may let it pass"
 
 
@@ -129,7 +131,7 @@ def keep(route: Route, store: str, networks: list[Network], chains: str) -> None
     Raises NetworkError, OSError.
     """
     rules = needed(route, store, networks, chains)
-    note = f"{folder(store)}/{places.DOCKER_USER}"
+    note = f"{folder(store)}/{_NOTE}"
     if not rules and not os.path.exists(note):
         return
     if rules:

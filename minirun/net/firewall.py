@@ -113,7 +113,8 @@ def elements(network: Network, leases: tuple[Lease, ...] = ()) -> list[tuple[str
     """Return (set, element) for a network, if no lease is given, or for what leases publish."""
     if not leases:
         name = f'"{network.bridge}"'
-        rows = [("bridges", name), ("neighbours", f"{name} . {name}")]
+        rows = [("bridges", name)]
+        rows += [] if network.separate else [("neighbours", f"{name} . {name}")]
         if network.internal:
             return [*rows, ("internal", name)]
         rows.append(("inside4", network.subnet))

@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 
 from minirun.core import events
-from minirun.core.keeping import jsonlite, places, state
+from minirun.core.keeping import jsonlite, state
 from minirun.net import dropping, links, nft, ruleset
 from minirun.net.network import Network, folder
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from minirun.net.rtnetlink import Route
 
 _TABLE = ("inet", "firewalld")
+_NOTE = ".firewalld"
+"""In the store's folder of networks: what was added to the zone."""
 _PROGRAM = "firewall-cmd"
 _ZONE = "trusted"
 _ALREADY = "ZONE_ALREADY_SET"
@@ -59,7 +61,7 @@ def keep(route: Route, store: str, networks: list[Network], chains: str) -> None
     `chains`: empty: addresses go, and none is added. The caller holds the lock. Raises
     NetworkError, OSError.
     """
-    file = f"{folder(store)}/{places.FIREWALLD}"
+    file = f"{folder(store)}/{_NOTE}"
     noted = _read(file)
     used = {one for net in networks for one in (net.subnet, net.subnet6) if one}
     lost = needed(route, networks, chains)

@@ -17,7 +17,7 @@ import errno
 import os
 
 from minirun.core import events
-from minirun.core.keeping import jsonlite, places, state
+from minirun.core.keeping import jsonlite, state
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import name_call
 from minirun.net.network import MARK, OF, Network, folder
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from minirun.net.rtnetlink import Route
 
+_NOTE = ".forwarding"
+"""In the store's folder of networks: what was set before."""
 _PROC = "/proc/sys/net"
 _IPV4, _IPV6 = "ipv4/ip_forward", "ipv6/conf/all/forwarding"
 _NEED_IT = ("bridge", "tun", "wireguard", "vxlan", "ipip", "gre")
@@ -175,7 +177,7 @@ def _namespace() -> int:
 
 def _file(store: str) -> str:
     """Return the path of the file that keeps what was switched on."""
-    return f"{folder(store)}/{places.FORWARDING}"
+    return f"{folder(store)}/{_NOTE}"
 
 
 def _read(store: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from minirun.common import docker_record
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping import jsonlite, places, state, state_file
 from minirun.core.keeping.record import Record
-from minirun.net.network import Network, NetworkError, folder
+from minirun.net.network import LEASES, Network, NetworkError, folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Lease(Record):
     mac: str
     address6: str = ""
     names: tuple[str, ...] = ()
-    """What its neighbours call it: hostname, id, the begin of a made-up id, aliases."""
+    """What its neighbours call it: hostname, name, the begin of its id, aliases."""
     ports: tuple[dict[str, Any], ...] = ()
     """Published ports, minirun.net.ports.Port of each, with the number that the host has for it."""
     holder: ProcessIdentity | None = None
@@ -58,6 +58,11 @@ class Lease(Record):
     def id(self) -> str:
         """The container's id."""
         return self.container.rpartition("/")[2]
+
+    @property
+    def called(self) -> str:
+        """What the container is called now; its id if it is gone, or has no other name."""
+        return state.name_of(self.container)
 
 
 def file_name(container: str, store: str) -> str:
@@ -70,12 +75,12 @@ def file_name(container: str, store: str) -> str:
 def path(store: str, lease: Lease) -> str:
     """Return the path of a lease's file."""
     name = file_name(lease.container, store)
-    return f"{folder(store, lease.network)}/{places.LEASES}/{name}"
+    return f"{folder(store, lease.network)}/{LEASES}/{name}"
 
 
 def all_of(store: str, network: str) -> list[Lease]:
     """Return all leases of a network, dead ones too. A damaged file is no lease."""
-    directory = f"{folder(store, network)}/{places.LEASES}"
+    directory = f"{folder(store, network)}/{LEASES}"
     try:
         fd = state_file.open_directory(directory)
     except FileNotFoundError:
@@ -101,11 +106,10 @@ def _read(fd: int) -> Iterator[Lease]:
 
 def published(store: str, record: ContainerRecord) -> list[dict[str, Any]]:
     """Return the ports of a container, by its leases, or by the program of a user without root."""
-    asked = docker_record.of(record).network or {}
-    if asked.get("mode") == "userspace":
-        return list(asked["published"])
-    rows = asked.get("networks", ())
-    found = (lease for row in rows for lease in all_of(store, row["network"]))
+    docker = docker_record.of(record)
+    if docker.network and docker.network.mode == "userspace":
+        return list(docker.network.published)
+    found = (lease for each in docker.attachments for lease in all_of(store, each.network))
     own = (lease for lease in found if lease.container == record.directory)
     return [port for lease in own for port in lease.ports]
 
@@ -199,4 +203,4 @@ def save_last(store: str, network: Network, address: str) -> None:
 
 def _last(store: str, network: Network) -> str:
     """Return the path of the file that keeps the address given last."""
-    return f"{folder(store, network.name)}/{places.LEASES}/{_LAST}"
+    return f"{folder(store, network.name)}/{LEASES}/{_LAST}"

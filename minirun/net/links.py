@@ -212,9 +212,12 @@ def cable_plan(
              "peer": peer}  # fmt: skip
     cable = f"a cable: one end in the bridge, the other in the container, as {lease.interface}"
     hairpin = "the bridge may send a packet back where it came from: a container's own port"
+    alone = "the bridge passes nothing on to another container's end: enable_icc=false"
     return [
         *link, NetlinkRequest("link", "add", cable, words),
         NetlinkRequest("brport", "set", hairpin, {"dev": lease.link, "mode": _HAIRPIN}),
+        *([NetlinkRequest("brport", "set", alone, {"dev": lease.link, "isolated": 1})]
+          if network.separate else []),
         NetlinkRequest("link", "set", "the host's end", {"dev": lease.link, "state": "up"}),
     ]  # fmt: skip
 

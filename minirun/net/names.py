@@ -2,20 +2,22 @@
 
     ROOT/ID/network/hosts          this container's names, and on a user's network its neighbours'
     ROOT/ID/network/hostname       one line
-    ROOT/ID/network/resolv.conf    which DNS servers: the host's, without those on loopback
+    ROOT/ID/network/resolv.conf    which DNS servers: the host's, without those on loopback; on a
+                                   user's network 127.0.0.11, which is minirun.net.resolver
 
 They are regular files of the host, bound one by one: so hosts is rewritten in place (the same
-inode) when a neighbour comes or goes, and every container sees it at once. No daemon answers.
+inode) when a neighbour comes or goes, and every container sees it at once.
 
 The real stack: docker writes the same three files, and answers on a user's network from 127.0.0.11
-in the container's namespace; podman runs aardvark-dns on the bridge's address. Both know more: SRV,
-reverse look-ups, and programs that read hosts only once see a new neighbour.
+in the container's namespace; podman runs aardvark-dns on the bridge's address.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 
+from minirun.common.network_request import DEFAULT
 from minirun.core.errors import UsageError
 from minirun.core.keeping import places, state
 from minirun.core.lazy import lazy
@@ -27,10 +29,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from minirun.common.network_request import NetworkRequest
     from minirun.net.leases import Lease
-    from minirun.net.request import NetworkRequest
 
 FILES = ("hosts", "hostname", "resolv.conf")
+RESOLVER = "127.0.0.11"
+"""The address of minirun:names in a container's network namespace: docker's."""
+KNOWN = "names"
+"""Beside these files: what minirun:names answers."""
+_MOST = 3
+"""Servers that are asked: MAXNS of resolv.conf(5)."""
 _LOOPBACK = (
     "127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback",
     "fe00::\tip6-localnet", "ff00::\tip6-mcastprefix", "ff02::1\tip6-allnodes",
@@ -39,8 +47,10 @@ _LOOPBACK = (
 """docker's first lines of hosts."""
 _PUBLIC = ("8.8.8.8", "8.8.4.4")
 """Where the host has no server that a container can reach: docker's and podman's choice."""
-_HOST_RESOLV = ("/run/systemd/resolve/resolv.conf", "/etc/resolv.conf")
-"""Of these the first that has a server off loopback: systemd-resolved's own list comes first."""
+_HOST_RESOLV = "/etc/resolv.conf"
+_RESOLVED = ("/run/systemd/resolve/resolv.conf", "127.0.0.53")
+"""Which servers systemd-resolved asks; its own address, where it answers: systemd-resolved(8)."""
+_WORDS = ("nameserver", "search", "sortlist", "options")
 _LARGEST = 1 << 20
 
 
@@ -53,7 +63,8 @@ def make(directory: str, request: NetworkRequest, hostname: str) -> None:
     """Make the files of a new container's directory. Raises OSError."""
     folder = f"{directory}/{places.NETWORK_FILES}"
     os.mkdir(folder, 0o755)
-    texts = (hosts(request, hostname, [], []), f"{hostname}\n", resolv_conf(request))
+    resolv = resolv_conf(request, by_resolver=asks_resolver(request))
+    texts = (hosts(request, hostname, [], []), f"{hostname}\n", resolv)
     for name, text in zip(FILES, texts, strict=True):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(f"{folder}/{name}", flags, 0o644)
@@ -96,36 +107,85 @@ def _of_host() -> str:
         return "\n".join(_LOOPBACK)
 
 
-def resolv_conf(request: NetworkRequest) -> str:
-    """Return the text of resolv.conf(5): --dns … first, else what the host has. Raises OSError."""
-    servers, search, options = _of_resolver(keep_loopback=request.mode == "host")
-    servers = list(request.dns) or servers or list(_PUBLIC)
-    search = [name for name in request.dns_search if name != "."] if request.dns_search else search
-    options = list(request.dns_options) or options
+def library() -> str:
+    """Return the path of dnspython, by which the resolver reads packets; empty without it."""
+    paths = (f"{folder}/dns/message.py" for folder in sys.path)
+    return next((path for path in paths if os.path.exists(path)), "")
+
+
+def asks_resolver(request: NetworkRequest) -> bool:
+    """Return True if a container is to ask 127.0.0.11: one of its networks is a user's."""
+    own = any(each.network != DEFAULT for each in request.networks)
+    return request.mode == "networks" and own and bool(library())
+
+
+def upstream(request: NetworkRequest) -> tuple[list[str], bool]:
+    """Return the servers that the resolver asks what it does not know, docker's choice.
+
+    True as the second: they are on the host's loopback, so they are asked from the host's network
+    namespace; all others, those of --dns too, from the container's. Raises OSError.
+    """
+    if request.dns:
+        return list(request.dns)[:_MOST], False
+    found = _of_host_resolver(keep_loopback=True)["nameserver"]
+    if found and all(_is_loopback([server]) and "%" not in server for server in found):
+        return found[:_MOST], True
+    return (_of_host_resolver(keep_loopback=False)["nameserver"] or list(_PUBLIC))[:_MOST], False
+
+
+def resolv_conf(request: NetworkRequest, *, by_resolver: bool = False) -> str:
+    """Return the text of resolv.conf(5): --dns … first, else what the host has. Raises OSError.
+
+    `by_resolver`: it names 127.0.0.11, and ndots:0, so that a name without a dot is asked for as it
+    is; docker's.
+    """
+    host = _of_host_resolver(keep_loopback=request.mode == "host")
+    servers = list(request.dns) or host["nameserver"] or list(_PUBLIC)
+    search = host["search"]
+    if request.dns_search:
+        search = [name for name in request.dns_search if name != "."]
+    options = list(request.dns_options) or host["options"]
+    if by_resolver:
+        servers = [RESOLVER]
+        options += [] if any(each.startswith("ndots:") for each in options) else ["ndots:0"]
     rows = [f"nameserver {server}" for server in servers]
-    rows += [f"search {' '.join(search)}"] if search else []
-    rows += [f"options {' '.join(options)}"] if options else []
+    lists = {"search": search, "sortlist": host["sortlist"], "options": options}
+    rows += [f"{word} {' '.join(values)}" for word, values in lists.items() if values]
     return "\n".join(rows) + "\n"
 
 
-def _of_resolver(*, keep_loopback: bool) -> tuple[list[str], list[str], list[str]]:
-    """Return servers, search domains and options of the host's resolv.conf."""
-    found: tuple[list[str], list[str], list[str]] = ([], [], [])
-    for path in _HOST_RESOLV[1:] if keep_loopback else _HOST_RESOLV:
-        try:
-            lines = state.read_text(path)[:_LARGEST].splitlines()
-        except (OSError, UnicodeDecodeError):
-            continue
-        found = ([], [], [])
-        for words in (line.split() for line in lines):
-            if words[:1] == ["nameserver"] and (keep_loopback or not _is_loopback(words[1:2])):
-                found[0].extend(words[1:2])
-            elif words[:1] in (["search"], ["domain"]):
-                found[1][:] = words[1:]
-            elif words[:1] == ["options"]:
-                found[2].extend(words[1:])
-        if found[0]:
-            break
+def _of_host_resolver(*, keep_loopback: bool) -> dict[str, list[str]]:
+    """Return what the host's resolv.conf says, by its first words: resolv.conf(5).
+
+    If 127.0.0.53 is the one server there, it is what systemd-resolved says of its own.
+    """
+    path, its_address = _RESOLVED
+    found = _read_resolv(_HOST_RESOLV)
+    if found["nameserver"] == [its_address] and not keep_loopback:
+        of_resolved = _read_resolv(path)
+        found = of_resolved if of_resolved["nameserver"] else found
+    if not keep_loopback:
+        servers = [each for each in found["nameserver"] if not _is_loopback([each])]
+        found["nameserver"] = servers
+    return found
+
+
+def _read_resolv(path: str) -> dict[str, list[str]]:
+    """Return what a resolv.conf says; nothing if it cannot be read."""
+    found: dict[str, list[str]] = {word: [] for word in _WORDS}
+    try:
+        lines = state.read_text(path)[:_LARGEST].splitlines()
+    except (OSError, UnicodeDecodeError):
+        return found
+    for word, *values in filter(None, (line.split() for line in lines)):
+        if word == "nameserver":
+            found[word] += values[:1]
+        elif word == "options":
+            found[word] += values
+        elif word in ("search", "domain"):
+            found["search"] = values
+        elif word == "sortlist":
+            found[word] = values
     return found
 
 
@@ -138,12 +198,31 @@ def _is_loopback(words: list[str]) -> bool:
     return address.is_loopback or "%" in words[0]
 
 
-def rewrite(directory: str, text: str) -> None:
-    """Write a container's hosts in place: it is bound in there, so it stays the same inode.
+def follow(directory: str, request: NetworkRequest, *, by_resolver: bool) -> None:
+    """Let resolv.conf name 127.0.0.11, or no longer; one that was changed by hand stays.
+
+    Raises OSError.
+    """
+    path = f"{directory}/{places.NETWORK_FILES}/resolv.conf"
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    try:
+        text = os.read(fd, _LARGEST)  # it is the container's: of whatever size
+    finally:
+        os.close(fd)
+    is_so = f"nameserver {RESOLVER}\n".encode() in text
+    if is_so != by_resolver and text == resolv_conf(request, by_resolver=is_so).encode():
+        rewrite(directory, resolv_conf(request, by_resolver=by_resolver), "resolv.conf")
+
+
+def rewrite(directory: str, text: str, name: str = "hosts") -> None:
+    """Write one of a container's files in place: it is bound in there, and stays the same inode.
 
     Do nothing if the container is gone. Raises OSError.
     """
-    path = f"{directory}/{places.NETWORK_FILES}/hosts"
+    path = f"{directory}/{places.NETWORK_FILES}/{name}"
     try:
         fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):

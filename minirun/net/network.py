@@ -20,9 +20,10 @@ from binascii import crc32
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from minirun.common.network_request import DEFAULT as DEFAULT
 from minirun.common.waiting import take_lock
 from minirun.core.errors import MinirunError, UsageError
-from minirun.core.keeping import jsonlite, places, state, state_file
+from minirun.core.keeping import jsonlite, state, state_file
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
@@ -34,10 +35,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-DEFAULT = "bridge"
-"""The network of containers that name none, as docker calls it."""
 RESERVED = ("none", "host", "default", "container", "pasta", "slirp4netns")
 """What --network means otherwise."""
+LEASES = "leases"
+"""The folder of a network's leases: minirun.net.leases."""
+_FOLDER, _RECORD = "networks", "network.json"
 _PATIENCE = 30.0
 """Seconds: how long a command waits in silence. Twenty starts at once take some."""
 MARK, OF = "minirun network ", " of "
@@ -84,6 +86,12 @@ class Network(Record):
     """Bytes; 0: that of the host's way out."""
     labels: dict[str, str] = {}
     created: str = ""
+    separate: bool = False
+    """Its containers do not reach each other: docker's enable_icc=false."""
+    own_subnet: bool = True
+    """The user has chosen the subnet; so a container may choose its address in it."""
+    id: str = ""
+    """64 hex digits, made up when it was created."""
 
 
 class NetworkError(MinirunError):
@@ -92,7 +100,7 @@ class NetworkError(MinirunError):
 
 def folder(store: str, name: str = "") -> str:
     """Return the folder of a network, or of all."""
-    return f"{store}/{places.NETWORKS}/{name}" if name else f"{store}/{places.NETWORKS}"
+    return f"{store}/{_FOLDER}/{name}" if name else f"{store}/{_FOLDER}"
 
 
 @contextmanager
@@ -142,6 +150,28 @@ def is_name(text: str) -> bool:
     return bool(text) and set(text) <= _SAFE and text[0].isalnum() and len(text) <= 128
 
 
+def named(store: str, text: str) -> str:
+    """Return the name of the network that has this name, this id, or the only id that begins so.
+
+    If there is none, the text. Raises NetworkError if several ids begin so.
+    """
+    there = names(store)
+    if text in there or not text or text.strip("0123456789abcdef"):
+        return text
+    found = [name for name in there if id_of(store, name).startswith(text)]
+    if len(found) > 1:
+        raise NetworkError(f"network {text} may be {', '.join(found[:4])}", "type more of it", 1)
+    return found[0] if found else text
+
+
+def id_of(store: str, name: str) -> str:
+    """Return a network's id; "" if its file is damaged."""
+    try:
+        return load(store, name).id
+    except (MinirunError, OSError):
+        return ""
+
+
 def load(store: str, name: str) -> Network:
     """Return a network. Raises NetworkError if there is none, or its file is damaged; OSError."""
     hint = "minirun network ls; minirun network create NAME"
@@ -152,10 +182,10 @@ def load(store: str, name: str) -> Network:
     except FileNotFoundError:
         raise NetworkError(f"network {name} not found", hint) from None
     try:
-        row = jsonlite.loads(state_file.read_file(fd, places.NETWORK).decode())
+        row = jsonlite.loads(state_file.read_file(fd, _RECORD).decode())
         return _checked(Network(**row), name)
     except (ValueError, TypeError, FileNotFoundError) as error:
-        path = f"{folder(store, name)}/{places.NETWORK}"
+        path = f"{folder(store, name)}/{_RECORD}"
         raise NetworkError(f"{path} is damaged: {error}", f"minirun network rm {name}") from None
     finally:
         os.close(fd)
@@ -170,6 +200,9 @@ def _checked(network: Network, name: str) -> Network:
         raise ValueError("its bridge is another's")
     if network.subnet6:
         ipaddress.IPv6Address(network.gateway6)
+    if not state.is_made_up(network.id):  # minirun 0.2 gave it none: it has one of its name
+        parts = [f"{crc32(f'{number} {name}'.encode()):08x}" for number in range(8)]
+        network = network._replace(id="".join(parts))
     return network
 
 
@@ -197,15 +230,15 @@ def is_bridge_of(bridge: str, name: str) -> bool:
 def save(store: str, network: Network) -> None:
     """Write a network's file; the caller holds the lock. Raises OSError."""
     path = folder(store, network.name)
-    os.makedirs(f"{path}/{places.LEASES}", mode=0o700, exist_ok=True)
+    os.makedirs(f"{path}/{LEASES}", mode=0o700, exist_ok=True)
     text = jsonlite.dumps(network._asdict(), indent=2)
-    state.replace(f"{path}/{places.NETWORK}", text, f"{path}/.{places.NETWORK}.{os.getpid()}")
+    state.replace(f"{path}/{_RECORD}", text, f"{path}/.{_RECORD}.{os.getpid()}")
 
 
 def make(
     store: str, name: str, in_use: list[Any], *, subnet: str = "", gateway: str = "",
     ip_range: str = "", subnet6: str = "", gateway6: str = "", internal: bool = False,
-    mtu: int = 0, labels: dict[str, str] | None = None,
+    mtu: int = 0, labels: dict[str, str] | None = None, separate: bool = False,
 ) -> Network:  # fmt: skip
     """Return a new network, which is not saved yet; what is not given is chosen.
 
@@ -227,7 +260,7 @@ def make(
         subnet6 = str(prefix)
     return Network(
         name, bridge_of(name), str(chosen), own, subnet6, own6, ip_range, internal, mtu,
-        labels or {}, state.timestamp(),
+        labels or {}, state.timestamp(), separate, bool(subnet), os.urandom(32).hex(),
     )  # fmt: skip
 
 

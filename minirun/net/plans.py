@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 
 from minirun.core.container import Container
+from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.net import leases, links, network
 from minirun.net.leases import Lease
@@ -16,12 +17,9 @@ from minirun.net.network import Network
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from minirun.common.network_request import Attachment, NetworkRequest
     from minirun.net.links import NetworkStep
-    from minirun.net.request import Attachment, NetworkRequest
     from minirun.net.rtnetlink import Route
-
-_DIGITS, _SHORT = 64, 12
-"""Of an id that docker or podman made up: how many it has, and how many of them are a name too."""
 
 
 class LinkPlan(Record):
@@ -115,10 +113,12 @@ def _overlapping(route: Route, net: Network) -> list[str]:
     ]  # fmt: skip
 
 
-def _short(container_id: str) -> str:
-    """Return the first digits of an id that was made up; empty for one that is a chosen name."""
-    is_made_up = len(container_id) == _DIGITS and set(container_id) <= set("0123456789abcdef")
-    return container_id[:_SHORT] if is_made_up else ""
+def check_address(net: Network, attachment: Attachment) -> None:
+    """Raise NetworkError, in docker's words, if no container may choose its address there."""
+    if attachment.address and not net.own_subnet:
+        text = "user specified IP address is supported only when connecting to networks with user"
+        hint = f"minirun network create --subnet 10.99.0.0/24; {net.name} has {net.subnet}"
+        raise network.NetworkError(f"{text} configured subnets", hint)
 
 
 def _lease(
@@ -129,9 +129,10 @@ def _lease(
 
     `taken`: the leases whose addresses it cannot have. Raises MinirunError.
     """
+    check_address(net, attachment)
     address, address6 = leases.addresses(store, net, taken, attachment.address, attachment.address6)
     hostname = container.config.raw.get("hostname") or ""
-    called = (hostname, container.id, _short(container.id), *attachment.aliases)
+    called = (hostname, container.name, state.short(container.id), *attachment.aliases)
     return Lease(
         container.directory, net.name, interface,
         links.link_of(container.directory, net.name), address,

@@ -16,18 +16,15 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import socket
 
-from minirun.common.ports import MOST, PROTOCOLS, span
+from minirun.common.ports import MOST, PROTOCOLS, host_span, span
 from minirun.common.processes import pids
-from minirun.core import events
 from minirun.core.errors import UsageError, reason
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
-from minirun.core.keeping.settings import unprivileged
-from minirun.core.kernel import namespaces, process, signals
 from minirun.core.lazy import lazy
+from minirun.net import helpers
 from minirun.net.network import NetworkError
 
 with lazy:
@@ -37,13 +34,11 @@ with lazy:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from minirun.core.keeping.container_record import ProcessIdentity
 
-_FIRST_USER = 0xF000_0000
-"""minirun:ports runs as the user of this number plus its pid: no other process has that id, so no
-other can end it, and take the ports. Users, and the ranges of subuid(5), lie far below."""
 _SCTP = 132
 """IPPROTO_SCTP, in.h."""
 
@@ -72,6 +67,7 @@ class Port(Record):
 def parse(text: str) -> list[Port]:
     """Return what one -p means. Raises UsageError, in docker's words."""
     hint = "-p 8080:80, -p 127.0.0.1:8080:80/udp, -p 8000-8003:8000-8003, -p 80"
+    text = _short(text, hint) if "=" in text else text
     rest, _, protocol = text.partition("/")
     protocol = protocol.lower() or "tcp"
     if protocol not in PROTOCOLS:
@@ -83,13 +79,25 @@ def parse(text: str) -> list[Port]:
     first, last = _range(inside, text, "containerPort", hint)
     if not host:
         return [Port(port, protocol, host_ip) for port in range(first, last + 1)]
-    low, high = _range(host, text, "hostPort", hint)
+    low, high = _range(host, text, "hostPort", hint, host_span)
+    if not high:
+        return [Port(port, protocol, host_ip) for port in range(first, last + 1)]
     if first == last:
         return [Port(first, protocol, host_ip, low, high)]
     if high - low != last - first:
         what = f"invalid ranges specified for container and host Ports: {inside} and {host}"
         raise UsageError(what, hint)
     return [Port(first + n, protocol, host_ip, low + n, low + n) for n in range(high - low + 1)]
+
+
+def _short(text: str, hint: str) -> str:
+    """Return docker's long form, published=8080,target=80,protocol=tcp, in the short one."""
+    given = dict(field.partition("=")[::2] for field in text.split(","))
+    if "target" not in given or set(given) - {"target", "published", "protocol", "mode"}:
+        form = "published=8080,target=80,protocol=tcp"
+        raise UsageError(f"invalid publish opts format: {text!r}", f"{form}; {hint}")
+    host = f"{given['published']}:" if "published" in given else ""
+    return f"{host}{given['target']}/{given.get('protocol', 'tcp')}"
 
 
 def _address(rest: str, text: str, hint: str) -> tuple[str, str]:
@@ -111,8 +119,10 @@ def _address(rest: str, text: str, hint: str) -> tuple[str, str]:
     return "" if found.is_unspecified else str(found), after
 
 
-def _range(words: str, text: str, what: str, hint: str) -> tuple[int, int]:
-    found = span(words)
+def _range(
+    words: str, text: str, what: str, hint: str, read: Callable[[str], range | None] = span
+) -> tuple[int, int]:
+    found = read(words)
     if found is None:
         raise UsageError(f"invalid {what}: {words!r} of port {text!r}", f"1 to {MOST}; {hint}")
     if not found:
@@ -237,67 +247,11 @@ def hold(held: list[Held], address: str, init_pid: int) -> ProcessIdentity:
 
     `address`: the container's, of IPv4.
 
-    The caller closes its own copies of the sockets. Raises OSError.
+    The caller closes its own copies of the sockets. Raises NetworkError, OSError.
     """
     ways = [relay.Way(each.bound, each.port.protocol, address, each.port.port) for each in held]
-    pidfd = os.pidfd_open(init_pid)
-    ready, written = os.pipe2(os.O_CLOEXEC)
-    pid, child = namespaces.clone3(0, why="it holds the published ports while the container lives")
-    if pid == 0:
-        try:
-            os.close(ready)
-            _become_holder()
-            os.write(written, b"1")  # it has its name, and no rights any more
-            os.close(written)
-            relay.run(ways, pidfd)
-        finally:
-            os._exit(0)
-    for fd in (written, pidfd, child):
-        os.close(fd)
-    try:
-        if os.read(ready, 1) != b"1":  # its end
-            raise NetworkError("the process that is to hold the published ports did not start")
-        return state.identity(pid)
-    finally:
-        os.close(ready)
-
-
-def _become_holder() -> None:
-    """Be a process of its own, of a user of its own. Raises OSError."""
-    pid = int(os.readlink("/proc/self"))
-    events.become("runtime", pid)
-    process.become_named("minirun:ports")
-    os.setsid()
-    os.chdir("/")
-    null = os.open(os.devnull, os.O_RDWR)
-    for fd in range(3):
-        os.dup2(null, fd)
-    if unprivileged():  # the user namespace may have no other ids
-        process.capset(0, 0, 0)
-    else:
-        process.setgroups([])
-        process.setgid(_FIRST_USER + pid)
-        process.setuid(_FIRST_USER + pid)
-    events.close_log()
-
-
-def release(holder: ProcessIdentity | None) -> None:
-    """End the process that holds ports, and wait for its end. Raises OSError."""
-    if not holder or not state.is_alive(holder):
-        return
-    try:
-        fd = os.pidfd_open(holder["pid"])
-    except ProcessLookupError:
-        return
-    try:
-        if state.is_alive(holder):
-            signals.pidfd_send_signal(fd, 9)
-            poll = select.poll()
-            poll.register(fd, select.POLLIN)
-            poll.poll(2000)
-    finally:
-        os.close(fd)
-    try:
-        os.waitpid(holder["pid"], os.WNOHANG)
-    except ChildProcessError:
-        pass
+    begun = helpers.begin(
+        "minirun:ports", init_pid, lambda: [way.bound.fileno() for way in ways],
+        lambda pidfd: relay.run(ways, pidfd), "it holds the published ports while init lives",
+    )  # fmt: skip
+    return helpers.ready(begun)

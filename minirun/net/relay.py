@@ -11,7 +11,6 @@ The real stack: docker-proxy does the same, one process a port, for the whole li
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from functools import partial
 
@@ -36,13 +35,6 @@ class Way(Record):
 
 def run(ways: list[Way], pidfd: int) -> None:
     """Serve until init, of `pidfd`, has ended."""
-    keep = {pidfd, *(way.bound.fileno() for way in ways)}
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) not in keep:
-            try:
-                os.close(int(name))
-            except OSError:  # that of the listing
-                pass
     asyncio.run(_serve(ways, pidfd))
 
 

@@ -123,7 +123,9 @@ class NetlinkRequest(Record):
         if self.kind == "route":
             return f"ip route add {words['dst']} via {words['gateway']} proto static"
         if self.kind == "brport":
-            return f"bridge link set dev {dev} hairpin {'on' if words['mode'] else 'off'}"
+            ((key, value),) = words.items()
+            name = {"mode": "hairpin"}.get(key, key)
+            return f"bridge link set dev {dev} {name} {'on' if value else 'off'}"
         if self.verb == "del":
             return f"ip link delete dev {dev}"
         if self.verb == "set":

@@ -26,9 +26,9 @@ with lazy:  # pyroute2: 130 ms, and gc mostly finds nothing to do
         firewall,
         firewalld,
         forwarding,
+        helpers,
         links,
         neighbours,
-        ports,
         rtnetlink,
     )
 
@@ -108,6 +108,8 @@ def reload(store: str) -> list[str]:
         if there:
             forwarding.switch_on(route, store, [net for net, _ in there])
             draw(route, store)
+            for net, _ in there:
+                neighbours.update(store, net)
         else:
             _around(route, store, [], "")
     return [net.name for net, _ in there]
@@ -118,7 +120,7 @@ def take_back(store: str, net: Network, lease: Lease) -> None:
 
     The caller holds the lock. Raises NetworkError, OSError.
     """
-    ports.release(lease.holder)
+    helpers.release(lease.holder)
     others = [one for one in leases.all_of(store, net.name) if one.container != lease.container]
     gone = firewall.elements(net, (lease,)) if lease.ports else []
     gone += [] if others else firewall.elements(net)
@@ -176,5 +178,5 @@ def sweep(store: str, *, dry: bool) -> list[str]:
                 if not leases.is_live(lease):
                     if not dry:
                         take_back(store, network.load(store, name), lease)
-                    found.append(f"network {name}: {lease.id}")
+                    found.append(f"network {name}: {lease.called}")
     return found

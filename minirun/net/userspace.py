@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 import socket
 
+from minirun.common.network_request import USERSPACE
 from minirun.core import events
 from minirun.core.container import Container
 from minirun.core.keeping import jsonlite, places, state, state_file
@@ -29,18 +30,17 @@ from minirun.core.kernel import namespaces, process
 from minirun.core.lazy import lazy
 from minirun.net.network import NetworkError
 from minirun.net.nft import FOLDERS
-from minirun.net.request import USERSPACE
 
 with lazy:
-    from minirun.net import ports
+    from minirun.net import helpers, ports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+    from minirun.common.network_request import NetworkRequest
     from minirun.core.keeping.container_record import ProcessIdentity
     from minirun.net.ports import Port
-    from minirun.net.request import NetworkRequest
 
 HINT = "apt install passt"
 NEITHER = "neither pasta nor slirp4netns is installed (apt install passt)"
@@ -201,7 +201,7 @@ def _slirp4netns(program: str, folder: str, rows: list[Port], pid: int) -> Proce
         for row in rows:
             _forward(folder, row)
     except BaseException:
-        ports.release(helper)
+        helpers.release(helper)
         raise
     return helper
 

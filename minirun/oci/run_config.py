@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from minirun.common.docker_record import Declared, MountRecord
+    from minirun.common.network_request import NetworkRequest
     from minirun.gpu.asked.ways.records import CdiEdits
-    from minirun.net.request import NetworkRequest
     from minirun.running.volumes import Volume
 
 CAPABILITIES = (
@@ -123,8 +123,8 @@ def example() -> dict[str, Any]:
 def config(container_id: str, run: RunOptions) -> dict[str, Any]:
     """Return the config.json for a container. Raises UsageError."""
     hooks: dict[str, Any] = {}
-    own = os.uname().nodename if run.host_network else container_id[:64]  # the kernel's limit
-    hostname = run.hostname or own
+    given = state.short(container_id)[:64]  # the kernel's limit
+    hostname = run.hostname or (os.uname().nodename if run.host_network else given)
     env = [f"PATH={DEFAULT_PATH}", f"HOSTNAME={hostname}", *run.env]
     if run.terminal:
         env.insert(1, "TERM=xterm")

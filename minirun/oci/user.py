@@ -40,8 +40,8 @@ if TYPE_CHECKING:
             """Return a file's content, at most `limit` bytes of it. Raises OSError."""
 
 
-MAX_ID = 2**32 - 2
-"""The highest user or group id: 2^32 - 1 is -1, which means "leave it as it is" to setuid(2)."""
+MAX_ID = 2**31 - 1
+"""The highest user or group id that docker and runc take; the kernel's own is 2^32 - 2."""
 
 MAX_SIZE = 1 << 20
 """How much of /etc/passwd and /etc/group is read, in bytes."""

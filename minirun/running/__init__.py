@@ -5,6 +5,7 @@ bundle          a container of a bundle, and runc's `run`
 supervise       `run`: from the start to the end; background: with -d
 joined          another container, whose namespaces a new one joins
 shared_memory   /dev/shm of a container that others may join
+control         start, kill, delete, pause, resume: the work of runc's verbs and docker's
 ends            the end of a container that may start again
 handover        pid file, console socket and more that an engine hands over
 signals         signals go to the command
@@ -12,7 +13,6 @@ pipes           standard input and output
 output          what the command writes is kept; output_files: in which files
 notify          $NOTIFY_SOCKET: the command says that it is ready, and systemd is told
 lookup          a container by its name; listing: all of a state root
-renamed         a container's name, if it is not its id
 moments         time stamps, and what --since says
 processes       the processes of a container, for `ps ID`
 shelves         what the shelves beside the runtime do in a run

@@ -11,6 +11,7 @@ from minirun.core.container import Container
 from minirun.core.errors import SIGNALLED, MinirunError, from_os
 from minirun.core.keeping.visible import say
 from minirun.core.kernel import process
+from minirun.core.kernel import signals as process_signals
 from minirun.running import signals, supervise
 from minirun.running.supervise import SupervisorOptions
 
@@ -34,14 +35,17 @@ def start(reserve: Callable[[], Container], options: SupervisorOptions) -> str:
     if pid == 0:
         os.close(read_end)
         os._exit(_background(reserve, options, write_end))
+    os.close(write_end)
+    before = {number: process_signals.getsignal(number) for number in interrupts.ENDING}
     # what would end this command goes on to the supervisor
     interrupts.handle(interrupts.ENDING, lambda number, frame: os.kill(pid, number))
-    os.close(write_end)
     text = bytearray()
     while chunk := os.read(read_end, 4096):
         text += chunk
         if text.startswith(b"ok\n") and text.endswith(b"\n"):
             break  # an init that waits for `start` holds the other end
+    for number, handler in before.items():
+        process_signals.signal(number, handler)
     kind, _, rest = text.decode(errors="replace").partition("\n")
     if kind != "ok":
         status, _, line = rest.partition("\n")

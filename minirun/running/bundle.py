@@ -79,6 +79,20 @@ class BundleOptions(Record):
         return config, gpus
 
 
+def choices(before: Choices) -> Choices:
+    """Return what is chosen `before` the command for a bundle. Raises UsageError."""
+    driver, root, gpus = before.gpu_driver, before.driver_root, before.gpus
+    if driver and driver not in signs.GPU_DRIVERS:
+        raise UsageError(f"invalid --gpu-driver {driver!r}", ", ".join(signs.GPU_DRIVERS))
+    if gpus and driver not in signs.OTHER_VENDORS:
+        hint = "NVIDIA_VISIBLE_DEVICES in config.json names NVIDIA's; or --gpu-driver=amd"
+        raise UsageError(f"--gpus {gpus}: with a bundle only of amd, intel and gaudi", hint)
+    return before._replace(
+        driver_root=root and os.path.abspath(root), gpus=gpus or None,
+        dev_root=before.dev_root and os.path.abspath(before.dev_root),
+    )  # fmt: skip
+
+
 def create(options: BundleOptions, settings: Settings) -> None:
     """Make a container whose init waits at exec.fifo. Raises MinirunError, OSError."""
     container = new_container(options, settings, notified=True)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 
+from minirun.common import docker_record
+from minirun.core import endings
 from minirun.core.container import Container, Extra
 from minirun.core.errors import StateError
 from minirun.core.keeping import places, state, state_file
 from minirun.core.kernel import signals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.core.errors import CommandError
+    from minirun.core.keeping.container_record import ContainerRecord
 
 
 class Restarted(Extra):
@@ -52,15 +59,53 @@ def is_halted(container: Container) -> bool:
     )
 
 
-def save_end(container: Container, status: int) -> None:
+def oom_killed(record: ContainerRecord) -> bool:
+    """Return True if the kernel has killed for memory in a container's cgroup.
+
+    As long as there is the cgroup: memory.events, or version 1's memory.oom_control. Then as the
+    record has it.
+    """
+    cgroup = record.cgroup
+    if not cgroup or not cgroup["version"]:
+        return docker_record.of(record).oom_killed
+    name, file = (
+        ("memory", "memory.oom_control") if cgroup["version"] == 1 else ("", "memory.events")
+    )
+    try:
+        text = state.read_text(f"{cgroup['dirs'][name]}/{file}")
+    except (OSError, LookupError):
+        return docker_record.of(record).oom_killed
+    return any(row.startswith("oom_kill ") and row != "oom_kill 0" for row in text.splitlines())
+
+
+def save_end(container: Container, status: int, error: str = "", *, oom: bool = False) -> None:
     """Record that a container has ended, with this exit status. Raises OSError.
 
-    The newest record is taken for it: `update` and others may have changed it meanwhile.
+    `error`: why its command could not start; `oom`: the kernel has killed in it for memory. The
+    newest record is taken for it: `update` and others may have changed it meanwhile.
     """
     try:
         newest = state_file.read(container.directory)
     except StateError:  # damaged, or a stranger's by now
         newest = container.record
-    ended = state.timestamp()
-    record = newest._replace(status=state.STOPPED, exit_status=status, finished=ended)
+    docker = docker_record.of(newest)
+    begun = docker.begun or not error
+    ended = state.timestamp() if begun else None
+    record = newest._replace(
+        status=state.STOPPED, exit_status=status, finished=ended, complete=True
+    )
+    if docker.managed:
+        docker = docker._replace(start_error=error, begun=begun, oom_killed=oom)
+        record = docker_record.put(record, docker)
     container.save(record)
+
+
+def save_failed_start(container: Container, error: CommandError) -> None:
+    """Record why a container that `create` has made did not start, once its supervisor has noted
+    its end. One that is gone by then, as with --rm, is fine. Raises OSError.
+    """
+    state.has_ended(container.record.supervisor, endings.PATIENCE)
+    if os.path.exists(f"{container.directory}/{places.STATE}"):
+        was = docker_record.of(state_file.read(container.directory))
+        container.record = docker_record.put(container.record, was)
+        save_end(container, error.status, str(error))

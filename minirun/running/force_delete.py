@@ -10,8 +10,9 @@ import os
 
 from minirun import cgroups
 from minirun.cgroups import Cgroup, stopping
+from minirun.common import naming
 from minirun.core.errors import ConfigError, MinirunError, StateError
-from minirun.core.keeping import directories
+from minirun.core.keeping import directories, state
 from minirun.core.keeping import state_file as records
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.kernel import mountinfo, mounts
@@ -34,10 +35,11 @@ def salvage(settings: Settings, container_id: str, damage: records.DamagedRecord
         saved = lookup.saved_config(damage.directory, whole=False) or {}
     except ConfigError:
         saved = {}
+    name = state.name_of(damage.directory)
     named = str((saved.get("linux") or {}).get("cgroupsPath") or "")
     is_certain = _has_id(named, container_id)
     if named and not is_certain:
-        _refuse_occupied(container_id, named)
+        _refuse_occupied(name, named)
     roots = {settings.root, os.path.realpath(settings.root)}  # it may have been made by a link
     names = [own_cgroup(root, container_id, systemd=on) for root in roots for on in (False, True)]
     found = [group for name in (*names, *[named] * is_certain) for group in _cgroups(name)]
@@ -45,8 +47,9 @@ def salvage(settings: Settings, container_id: str, damage: records.DamagedRecord
     _unmount(damage.directory)
     kept_logs.keep(settings.root, container_id)
     directories.remove(settings.root, container_id, _empty)
+    naming.give_back(settings.root, name, container_id)
     done = f"{killed} processes killed, no hooks run"
-    return f"{container_id}: removed without its record ({damage.reason}): {done}"
+    return f"{name}: removed without its record ({damage.reason}): {done}"
 
 
 def _has_id(path: str, container_id: str) -> bool:
@@ -55,11 +58,11 @@ def _has_id(path: str, container_id: str) -> bool:
     return last == container_id or (len(container_id) >= _SHORT_ID and container_id in last)
 
 
-def _refuse_occupied(container_id: str, named: str) -> None:
+def _refuse_occupied(name: str, named: str) -> None:
     """Raise StateError if a cgroup that may be another's by now has processes in it."""
     pids = {pid for group in _cgroups(named) for pid in group.processes()}
     if pids:
-        text = f"{container_id}: its record is damaged, and whose cgroup {named} is, is not sure"
+        text = f"{name}: its record is damaged, and whose cgroup {named} is, is not sure"
         left = f"it is left, with {len(pids)} processes such as {min(pids)}"
         raise StateError(f"{text}: {left}", "kill them, then delete the container again")
 

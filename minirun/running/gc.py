@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from minirun.common import docker_record
+from minirun.common import docker_record, naming
 from minirun.core import endings, events
 from minirun.core.errors import StateError
 from minirun.core.keeping import places, state
@@ -96,6 +96,7 @@ def remove_abandoned(root: str) -> list[str]:
     found = list(abandoned(root))
     for name in found:
         tree.remove_tree(f"{root}/{name}")
+    naming.sweep(root)
     return found
 
 

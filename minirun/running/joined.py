@@ -31,8 +31,8 @@ def running(text: str, settings: Settings, kind: str) -> Container:
         error.status = UsageError.status  # as any other reason why `run` does not begin
         raise
     if other.record.status not in (state.RUNNING, state.CREATED, state.PAUSED):
-        text = f"cannot join {kind} of a non running container: {other.id}"
-        raise MinirunError(text, f"minirun start {other.id}")
+        text = f"cannot join {kind} of a non running container: {other.name}"
+        raise MinirunError(text, f"minirun start {other.name}")
     return other
 
 

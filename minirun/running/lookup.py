@@ -41,7 +41,7 @@ def load(settings: Settings, container_id: str, *, whole: bool = False) -> Conta
     except FileNotFoundError:  # another command has just removed it
         raise state.no_such_container(container_id) from None
     except ConfigError as error:
-        error.hint = f"minirun delete --force {container_id}"
+        error.hint = f"minirun delete --force {state.name_of(record.directory)}"
         if whole:
             raise
         warn(str(error))

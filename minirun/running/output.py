@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from minirun.common import docker_record
 from minirun.core import endings
 from minirun.core.container import Console, Container
-from minirun.core.errors import from_os
+from minirun.core.errors import UsageError, from_os
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
@@ -75,6 +76,7 @@ class Streams:
         self.detach = detach
         self.interactive = interactive
         self.directory = container.directory
+        self.docker = docker_record.of(container.record)
         self.log = log
         self.leaving = leaving
         self.shown = shown
@@ -136,7 +138,8 @@ class Streams:
             rows, columns = callers_size()
             if rows and columns and not self.detach:  # before the command asks for it
                 self.relays.set_size(self.master, rows, columns)
-            if not (self.detach or (self.interactive and os.isatty(0) and os.isatty(1))):
+            is_raw = self.interactive and os.isatty(0) and os.isatty(1)
+            if not (self.docker.managed or is_raw):
                 self.relays.pass_line_feeds(self.master)  # no raw terminal is to show it
         self._listen()  # before the caller hears that the container runs
 
@@ -185,7 +188,9 @@ class Streams:
         if not (self.detach and self.attachable) or self.others:
             return
         try:
-            self.others = shelves.audience(self.directory, self.input, self.master)
+            self.others = shelves.audience(
+                self.directory, self.input, self.master, self.docker.stdin_once
+            )
         except OSError as error:
             warn(from_os(error, "no command can attach to the container").line())
 
@@ -221,6 +226,12 @@ def _both(
         others.show(name, data)
 
     return act
+
+
+def check_input(terminal: bool, stdin: bool) -> None:
+    """Raise UsageError if a command on a terminal is to have an input that is none."""
+    if terminal and stdin and not os.isatty(0):
+        raise UsageError("the input device is not a TTY", "leave -t out", status=1)
 
 
 def callers_size() -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from minirun import cgroups
-from minirun.common import descriptors, docker_record
+from minirun.common import descriptors, docker_record, naming
 from minirun.core.config import Config
 from minirun.core.container import Container, log_detail
 from minirun.core.errors import ConfigError, MinirunError, StateError
@@ -19,9 +19,8 @@ from minirun.running import own_cgroup
 with lazy:
     from minirun.engines import rootless_config as without_root
     from minirun.engines import roots  # an engine has a root of its own
-    from minirun.net import names, request
+    from minirun.net import names
     from minirun.oci.mounts import copyup  # with an image
-    from minirun.running import renamed  # a name that a user has chosen may be another's
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,35 +30,37 @@ _TO_CLEAN_UP = 8
 """Descriptors that must be free. With fewer, what is begun could not be removed either."""
 
 
-def reserve(settings: Settings, config: Config, record: ContainerRecord) -> Container:
+def reserve(
+    settings: Settings, config: Config, record: ContainerRecord, name: str = ""
+) -> Container:
     """Make the container's directory and write its first record (minirun.core.keeping.directories).
 
-    Raises StateError if the name is in use, ConfigError, UsageError, OSError.
+    `name`: what it is called besides its id. Raises StateError if the id or the name is in use,
+    ConfigError, UsageError, OSError.
     """
     log_detail(config)  # a wrong word is told before anything is made
-    container = Container(settings, config, record)
+    container = Container(settings, config, record, name)
     cgroups.cgroup_of(container).directories()  # a wrong path is refused before anything is made
     if settings.root != f"{settings.store}/{places.CONTAINERS}":
         roots.remember(settings)
-    if not _is_made_up(container.id) and renamed.find(settings.root, container.id):
-        raise _name_in_use(container)
     descriptors.need(_TO_CLEAN_UP)
     path = directories.make(settings.root)
     try:
-        _fill(path, container)
-        directories.give_name(path, container.directory)
+        _fill(path, container, name)
+        with naming.NamesLocked(settings.root):
+            if name:
+                naming.refuse_taken(settings.root, name, 125)
+                naming.take(settings.root, name, container.id)
+            elif not state.is_made_up(container.id) and naming.id_of(settings.root, container.id):
+                raise _id_in_use(container)
+            directories.give_name(path, container.directory)
     except FileExistsError:
         remove_tree(path)
-        raise _name_in_use(container) from None
+        raise _id_in_use(container) from None
     except (OSError, MinirunError):
         remove_tree(path)
         raise
     return container
-
-
-def _is_made_up(container_id: str) -> bool:
-    """Return True for an id that `run` has made up: nothing is called so."""
-    return len(container_id) == 12 and not container_id.strip("0123456789abcdef")
 
 
 def first_record(settings: Settings, container_id: str, config: Config) -> ContainerRecord:
@@ -90,12 +91,14 @@ def first_record(settings: Settings, container_id: str, config: Config) -> Conta
     )  # fmt: skip
 
 
-def _fill(path: str, container: Container) -> None:
+def _fill(path: str, container: Container, name: str) -> None:
     """Write a new container's files, the record first. Raises ConfigError, OSError."""
     config = container.config
     network = docker_record.of(container.record).network
     try:
         state.save(path, container.record)
+        if name:
+            state.write(f"{path}/{places.NAME}", name)
         for name in (places.ROOTFS, places.UPPER, places.WORK) if config.layers else ():
             os.mkdir(f"{path}/{name}", 0o755)
         if config.layers:  # of / OverlayFS shows the upper directory's own
@@ -106,7 +109,7 @@ def _fill(path: str, container: Container) -> None:
                 os.makedirs(f"{path}/{name}", 0o700)
         if network:
             hostname = config.raw.get("hostname") or container.id
-            names.make(path, request.from_json(network), hostname)
+            names.make(path, network, hostname)
         if container.layer_paths() != config.layers:
             for number in range(len(config.layers)):
                 os.makedirs(f"{path}/{places.LOWER}/{number}")
@@ -116,11 +119,7 @@ def _fill(path: str, container: Container) -> None:
         raise ConfigError(f"config.json: not UTF-8: {culprit!r}") from None
 
 
-def _name_in_use(container: Container) -> StateError:
-    """Return docker's error for `run IMAGE`, and runc's for a bundle."""
-    name = container.id
-    if docker_record.of(container.record).image is not None:
-        text = f'Conflict. The container name "/{name}" is already in use'
-        return StateError(text, f"minirun delete {name}, or another --name", status=125)
-    hint = f"minirun delete {name}, or another id"
+def _id_in_use(container: Container) -> StateError:
+    """Return runc's error."""
+    hint = f"minirun delete {container.id}, or another id"
     return StateError("container with given ID already exists", hint)

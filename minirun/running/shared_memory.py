@@ -60,7 +60,7 @@ def source(other: Container) -> str:
         return f"{other.directory}/{places.SHM}"
     if "ipc" in docker.joined:
         return str(_row(other)["source"])
-    text = f"can't join IPC of container {other.id}: non-shareable IPC"
+    text = f"can't join IPC of container {other.name}: non-shareable IPC"
     raise MinirunError(text, "run that one with --ipc shareable")
 
 

@@ -13,20 +13,36 @@ from minirun.core.errors import UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
-    from minirun.cli.run.run_flags import RunFlags
     from minirun.core.container import Container
     from minirun.core.keeping.settings import Settings
     from minirun.oci.run_config import RunOptions
     from minirun.running.pipes import Audience
 
+    class RunViewFlags(Protocol):
+        """Flags of `run` that say what is shown of a start, as they were written."""
+
+        step: str
+        script: str
+        rehearse: bool
+        large: bool
+        web: str
+        progress: str
+        plain: bool
+        pace: str
+        snapshots: bool
+        tty: bool
+        detach: bool
+
+
 SHELVES = ("docker", "toolkit", "faces")
 
 
-def audience(directory: str, stdin: int, master: int) -> Audience:
+def audience(directory: str, stdin: int, master: int, once: bool) -> Audience:
     """Return the clients of a container in the background: none yet. Raises OSError."""
-    made: Audience = rings.imported("minirun.docker.attached.Attached")(directory, stdin, master)
+    make = rings.imported("minirun.docker.attached.Attached")
+    made: Audience = make(directory, stdin, master, once)
     return made
 
 
@@ -70,7 +86,7 @@ def show_plan(container: Container) -> None:
     rings.imported("minirun.faces.show.text.dry_run.write")(container)
 
 
-def viewers(flags: RunFlags, *, show: bool) -> Any:
+def viewers(flags: RunViewFlags, *, show: bool) -> Any:
     """Return who looks on while the container starts, a minirun.running.output.Viewers.
 
     Raises UsageError, OSError.

@@ -11,7 +11,7 @@ import os
 from minirun.common import docker_record
 from minirun.core import endings, events, lifecycle
 from minirun.core.container import Container
-from minirun.core.errors import MinirunError, from_os
+from minirun.core.errors import NOT_FOUND, REFUSED, MinirunError, from_os
 from minirun.core.keeping import state
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.visible import warn
@@ -114,10 +114,12 @@ def _run(
     except BaseException as error:
         if streams:
             streams.close()
-        endings.abandon(container, is_new=not options.again)
-        if options.again:
+        stays = options.again or (_is_commands(error) and not options.auto_remove)
+        endings.abandon(container, is_new=not stays)
+        if stays:
             events.close_log()
-            _save_end(container, error.status if isinstance(error, MinirunError) else 128)
+            status = error.status if isinstance(error, MinirunError) else 128
+            _save_end(container, status, str(error) or "interrupted")
         raise
     finally:
         viewers.finish()
@@ -131,6 +133,11 @@ def _run(
     return status
 
 
+def _is_commands(error: BaseException) -> bool:
+    """Return True if a start has failed since the command cannot be executed: init says so."""
+    return isinstance(error, MinirunError) and error.status in (NOT_FOUND, REFUSED)
+
+
 def _open_log(container: Container, viewers: output.Viewers, earlier: bytes) -> None:
     """Start the viewers, open the logs, and hold the run at the gates that are asked for."""
     settings = container.settings
@@ -140,9 +147,14 @@ def _open_log(container: Container, viewers: output.Viewers, earlier: bytes) -> 
         events.open_log(settings.log, container.id, 0o644)
     for fd in events.log_fds() if earlier else ():
         os.write(fd, earlier)
-    if image := docker_record.of(container.record).image:
-        events.emit("note", "origin", {"image": image}, why="its name when the container was made")
-    for text in docker_record.of(container.record).warnings or ():
+    docker = docker_record.of(container.record)
+    if docker.image:
+        origin = {"image": docker.image} | ({"labels": docker.labels} if docker.labels else {})
+        if (name := container.name) != container.id:
+            origin["name"] = name
+        why = "what it is made of, and called, at its start"
+        events.emit("note", "origin", origin, why=why)
+    for text in docker.warnings or ():
         events.emit("note", "warning", {"text": text}, why="said before there was a container")
     viewers.hold(container)
 
@@ -153,9 +165,10 @@ def _end(container: Container, status: int, auto_remove: bool) -> None:
         container.record = container.record._replace(exit_status=status)
         endings.destroy(container)
         return
+    oom = ends.oom_killed(container.record)
     endings.clear_cgroup(container)
     endings.give_back(container)
-    _save_end(container, status)
+    _save_end(container, status, oom=oom)
     events.close_log()
 
 
@@ -165,9 +178,9 @@ def _hold(container: Container, init: Init) -> None:
     signals.forward(init.pidfd)
 
 
-def _save_end(container: Container, status: int) -> None:
+def _save_end(container: Container, status: int, error: str = "", *, oom: bool = False) -> None:
     try:
-        ends.save_end(container, status)
+        ends.save_end(container, status, error, oom=oom)
     except OSError as error:  # a full disk must not cost the caller the command's exit status
         line = from_os(error, "the end of the container is not recorded").line()
         warn(line)

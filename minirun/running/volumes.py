@@ -41,6 +41,7 @@ LOCAL = "local"
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _CHARACTERS = _FIRST | set("_.-")
 _LONGEST = 255
+_RECORD, _DATA = "volume.json", "_data"
 _MAKING, _GONE = ".new.", ".gone."
 _OPTIONS = ("type", "device", "o")
 _BINDS = ("bind", "rbind")
@@ -128,7 +129,7 @@ def folder(store: str) -> str:
 
 def data(store: str, name: str) -> str:
     """Return the directory that a container sees of a volume."""
-    return f"{folder(store)}/{name}/{places.VOLUME_DATA}"
+    return f"{folder(store)}/{name}/{_DATA}"
 
 
 def names(store: str) -> list[str]:
@@ -146,7 +147,7 @@ def load(store: str, name: str) -> Volume:
     try:
         if not is_name(name):
             raise FileNotFoundError
-        found = Volume(**jsonlite.loads(state.read_text(f"{path}/{places.VOLUME}")))
+        found = Volume(**jsonlite.loads(state.read_text(f"{path}/{_RECORD}")))
         maps = (found.labels, found.options)
         if found.name != name or not all(isinstance(each, dict) for each in maps):
             raise ValueError("not a volume's record")
@@ -155,13 +156,13 @@ def load(store: str, name: str) -> Volume:
         check_options(found.options)
     except FileNotFoundError:
         if os.path.lexists(path) and is_name(name):
-            text = f"volume {name}: {places.VOLUME} is missing: it is not minirun's"
+            text = f"volume {name}: {_RECORD} is missing: it is not minirun's"
             raise VolumeError(text, f"ls -la {path}") from None
         raise VolumeError(f"get {name}: no such volume", "minirun volume ls lists all") from None
     except NotADirectoryError:
         raise VolumeError(f"volume {name}: {path} is no directory") from None
     except (ValueError, TypeError, KeyError) as error:
-        text = f"volume {name}: {places.VOLUME} is damaged: {error}"
+        text = f"volume {name}: {_RECORD} is damaged: {error}"
         raise VolumeError(text, f"ls -la {path}") from None
     return found
 
@@ -192,13 +193,13 @@ def make(store: str, volume: Volume, owner: tuple[int, int] = (0, 0)) -> None:
     draft = f"{folder(store)}/{_MAKING}{volume.name}"
     remove_tree(draft)
     os.mkdir(draft, 0o700)
-    inside = f"{draft}/{places.VOLUME_DATA}"
+    inside = f"{draft}/{_DATA}"
     os.mkdir(inside, 0o755)
     os.chmod(inside, 0o755)  # whatever the umask
     if any(owner):
         os.chown(inside, *owner)
     moment = volume._replace(created=state.timestamp())
-    state.write(f"{draft}/{places.VOLUME}", jsonlite.dumps(moment._asdict(), indent=1))
+    state.write(f"{draft}/{_RECORD}", jsonlite.dumps(moment._asdict(), indent=1))
     os.rename(draft, path)
 
 
@@ -213,7 +214,7 @@ def remove(store: str, name: str) -> None:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         volume = os.open(name, flags, dir_fd=fd)
         try:
-            strange = set(os.listdir(volume)) - {places.VOLUME, places.VOLUME_DATA}
+            strange = set(os.listdir(volume)) - {_RECORD, _DATA}
             if strange or os.fstat(volume).st_uid != os.geteuid():
                 what = f"{min(strange)!r} in it" if strange else "its owner"
                 text = f"remove {name}: {what} is not minirun's: nothing is removed"
@@ -227,14 +228,14 @@ def remove(store: str, name: str) -> None:
 
 
 def users(settings: Settings, besides: str = "") -> dict[str, list[str]]:
-    """Return which containers use which volume: name → ids; not the directory `besides`.
+    """Return which containers use which volume: name → names; not the directory `besides`.
 
     Raises ImageError if a record is damaged: what it uses is not known then.
     """
     found: dict[str, list[str]] = {}
     for directory, used in store_use.find(settings).certain().volumes.items():
         for name in used if directory != besides else ():
-            found.setdefault(name, []).append(os.path.basename(directory))
+            found.setdefault(name, []).append(state.name_of(directory))
     return found
 
 

@@ -27,7 +27,7 @@ import os
 from minirun.common.waiting import until
 from minirun.core.config import DEFAULT_PATH
 from minirun.core.errors import GPUError, UsageError
-from minirun.core.keeping import places, state
+from minirun.core.keeping import state
 from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import Settings
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 PROGRAM = "nvidia-cuda-mps-control"
 INSIDE = "/run/nvidia-mps"
 """Where a container finds the pipe directory."""
+_FOLDER = ".mps"
+"""Of a state root."""
 _PID_FILE = "nvidia-cuda-mps-control.pid"
 _PID_BYTES = 32
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -94,12 +96,12 @@ def parse(text: str) -> Share:
 
 def pipes(root: str) -> str:
     """The daemon's pipe directory, for the containers of a state root."""
-    return f"{root}/{places.MPS}/pipe"
+    return f"{root}/{_FOLDER}/pipe"
 
 
 def logs(root: str) -> str:
     """The daemon's log directory."""
-    return f"{root}/{places.MPS}/log"
+    return f"{root}/{_FOLDER}/log"
 
 
 def daemon(root: str) -> int:

@@ -76,10 +76,11 @@ def commit(container: Container, options: CommitOptions) -> shelf.Image:
     """Make the image, and return it. Raises MinirunError, OSError."""
     settings, record = container.settings, container.record
     if record.status == state.CREATING:
-        raise StateError(f"container {container.id} is not complete: it has no files yet")
+        raise StateError(f"container {container.name} is not complete: it has no files yet")
     if not container.config.layers or not docker_record.of(record).image:
-        text = f"container {container.id} was made of a bundle, and has no image to be one more of"
-        raise StateError(text, f"minirun export {container.id} | minirun import - NAME")
+        why = "was made of a bundle, and has no image to be one more of"
+        text = f"container {container.name} {why}"
+        raise StateError(text, f"minirun export {container.name} | minirun import - NAME")
     now = made.epoch(time.time) * 10**9
     with using(settings.store):
         stage = stage_of(settings.store, _image(container))
@@ -117,8 +118,8 @@ def _image(container: Container) -> shelf.Image:
             continue
         if found.layers == layers:
             return found
-    text = f"the image {docker.image} of container {container.id} is gone, or another now"
-    raise ImageError(text, f"minirun export {container.id} | minirun import - NAME")
+    text = f"the image {docker.image} of container {container.name} is gone, or another now"
+    raise ImageError(text, f"minirun export {container.name} | minirun import - NAME")
 
 
 def _configuration(container: Container, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def user_namespace(container: Container) -> Iterator[int]:
     init, fd = container.record.first_process(), _namespace(container, "user")
     try:
         if not state.is_alive(init):
-            raise StateError(f"container {container.id} ended just now", "try it again")
+            raise StateError(f"container {container.name} ended just now", "try it again")
         yield fd
     finally:
         os.close(fd)
@@ -110,7 +110,7 @@ def _has_ended(container: Container) -> bool:
     """Return True if no process of the container is left. Raises StateError for a half-made one."""
     status = container.record.status
     if status == state.CREATING:
-        raise StateError(f"container {container.id} is not complete: it has no files yet")
+        raise StateError(f"container {container.name} is not complete: it has no files yet")
     return status == state.STOPPED
 
 
@@ -156,7 +156,7 @@ def _with_the_same_maps(container: Container) -> None:
     os.write(tell, b"!")
     os.close(tell)
     if os.waitpid(child, 0)[1]:
-        raise StateError(f"the ids of container {container.id} cannot be mapped")
+        raise StateError(f"the ids of container {container.name} cannot be mapped")
 
 
 def _root_of_init(container: Container) -> int:
@@ -170,10 +170,10 @@ def _root_of_init(container: Container) -> int:
             return fd
         fd = os.open(f"/proc/{init['pid']}/root", _READ)
     except (FileNotFoundError, ProcessLookupError):
-        raise StateError(f"container {container.id} ended just now", "try it again") from None
+        raise StateError(f"container {container.name} ended just now", "try it again") from None
     if not state.is_alive(init) or os.path.samestat(os.fstat(fd), os.stat("/")):
         os.close(fd)
-        raise StateError(f"container {container.id} has no root filesystem of its own now")
+        raise StateError(f"container {container.name} has no root filesystem of its own now")
     return fd
 
 
@@ -219,7 +219,7 @@ def _cloned(container: Container, root: int) -> int:
     finally:
         ours.close()
     if not state.is_alive(init):
-        raise StateError(f"container {container.id} ended just now", "try it again")
+        raise StateError(f"container {container.name} ended just now", "try it again")
     if not found:
         raise os_error(code or errno.EIO, f"/proc/{init['pid']}/ns/mnt")
     return found[0]
@@ -249,7 +249,7 @@ def _home() -> Iterator[None]:
 def _unseen(container: Container) -> Iterator[None]:
     """Be in a mount namespace of one's own: what is mounted in it no other process sees."""
     if unprivileged() and os.geteuid() != 0 and container.config.layers:
-        text = f"container {container.id} has ended: without root its files cannot be mounted"
+        text = f"container {container.name} has ended: without root its files cannot be mounted"
         raise StateError(text, f"ls {container.directory}/{places.UPPER}: what it has written")
     with _home():
         namespaces.unshare(_MOUNT)
@@ -287,7 +287,7 @@ def _mounted(container: Container, *, writable: bool) -> int:
         return _bundle_root(config.rootfs, writable=writable)
     in_userns = "user" in config.namespaces
     if writable and in_userns and not container.unprivileged:
-        text = f"container {container.id} has ended, and has a user namespace: nothing is written"
+        text = f"container {container.name} has ended, and has a user namespace: nothing is written"
         raise StateError(text, "copy while it runs")
     if writable:
         return build.root_mount(config, config.layers, container.directory).execute().fd

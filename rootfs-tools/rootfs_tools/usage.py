@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from minirun.image import store as shelf
+from minirun.running import volumes as kept
 from rootfs_tools.blobs import BLOBS, PARTIAL
 from rootfs_tools.dockerfile.cache import MOUNTS, STEPS
 from rootfs_tools.gc import of_images
@@ -67,6 +68,21 @@ def containers(directories: Mapping[str, bool]) -> UsageRow:
             continue  # the container has just been deleted
         sizes[path] = sum(map(on_disk, parts))
     return _row("Containers", sizes, [path for path, alive in directories.items() if alive])
+
+
+def volumes(store: str, active: Collection[str]) -> UsageRow:
+    """Return what volumes hold on this machine's disk; `active`: names of those in use."""
+    sizes = {name: on_disk(kept.data(store, name)) for name in kept.names(store)}
+    return _row("Local Volumes", sizes, active)
+
+
+def added(row: UsageRow, *parts: UsageRow) -> UsageRow:
+    """Return a row whose sizes are those of its parts too."""
+    every = (row, *parts)
+    return row._replace(
+        size=sum(each.size for each in every),
+        reclaimable=sum(each.reclaimable for each in every),
+    )
 
 
 def _row(kind: str, sizes: Mapping[str, int], active: Collection[str]) -> UsageRow:

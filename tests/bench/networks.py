@@ -1,6 +1,7 @@
 """What a container's network costs, beside docker's and podman's, the commands taking turns.
 
     run --rm of /bin/true: without a network, on the bridge, with a published port
+    run -d -p, until a server in the container answers the host; rm -f of it
     pyroute2's import, and what of the network is there before init is ready
     throughput from a container to the host, through the bridge
 
@@ -10,6 +11,7 @@ there. Times are medians; a ratio below 1 says that minirun is faster.
 
 import argparse
 import json
+import random
 import statistics
 import subprocess
 import sys
@@ -22,6 +24,7 @@ import pytest
 import run as bench  # this folder's
 
 from engines.clients.engine import IMAGE, Docker, Engine, Podman
+from minirun.common import naming
 from minirun.faces.show.log import recording
 from minirun.fast import launcher
 
@@ -43,6 +46,25 @@ s = socket.create_server(("0.0.0.0", 9000)); print(1, flush=True)
 while True:
     c = s.accept()[0]
     while c.recv(1 << 20): pass
+"""
+ANSWER = """
+import json, socket, subprocess, sys, time
+def timed(words):
+    begin = time.monotonic()
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    return begin
+start, remove = map(json.loads, sys.argv[1:])
+begin, answer = timed(start), b""
+while not answer:
+    try:
+        with socket.create_connection(("127.0.0.1", 8090), 1) as s:
+            s.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+            answer = s.recv(1)
+    except OSError:
+        time.sleep(0.001)
+answered = time.monotonic()
+removal = timed(remove)
+print(answered - begin, time.monotonic() - removal)
 """
 
 
@@ -86,8 +108,29 @@ def _beside(engine: Engine, path: str, runs: int, seconds: float) -> None:
         mine, its = (found[name] * 1000 for name in ("minirun", peer))
         label = f"run --rm, {what}"
         print(f"{label:<26} minirun {mine:7.1f} ms   {peer} {its:7.1f} ms   {mine / its:.2f}")
+    _answers(engine, {"minirun": ours, peer: theirs}, runs)
     _imports(engine, ours)
     _throughput(engine, ours, peer, seconds)
+
+
+def _answers(engine: Engine, programs: dict[str, tuple[str, ...]], runs: int) -> None:
+    """Print the time from `run -d -p` to the first answer, and that of `rm -f`, in random turns."""
+    server = ("httpd", "-f", "-p", "80")
+    found: dict[str, list[list[float]]] = {name: [] for name in programs}
+    turns = [*programs] * runs
+    random.shuffle(turns)
+    for name in turns:
+        flags = ("-d", "--name", "answers", "-p", "8090:80")
+        image = ("-q", "busybox") if name == "minirun" else (IMAGE,)
+        start = json.dumps([*programs[name], "run", *flags, *image, *server])
+        at_once = ("--time", "0") if name == "podman" else ()  # it would wait 10 s for a SIGTERM
+        remove = json.dumps([*programs[name], "rm", "-f", *at_once, "answers"])
+        said = engine.cell.run(sys.executable, "-c", ANSWER, start, remove, check=True).stdout
+        found[name].append([float(word) * 1000 for word in said.split()])
+    peer = [*programs][1]
+    for column, label in enumerate(("run -d -p, first answer", "rm -f of it")):
+        mine, its = (statistics.median(row[column] for row in rows) for rows in found.values())
+        print(f"{label:<26} minirun {mine:7.1f} ms   {peer} {its:7.1f} ms   {mine / its:.2f}")
 
 
 def _imports(engine: Engine, ours: tuple[str, ...]) -> None:
@@ -98,7 +141,9 @@ def _imports(engine: Engine, ours: tuple[str, ...]) -> None:
         for _ in range(5)
     ]
     engine.cell.run(*ours, "run", "-d", "-q", "--name", "timed", "busybox", "true", check=True)
-    events = recording.read(engine.home / "m/timed/events.jsonl")[0].events
+    events = recording.read(
+        engine.home / "m" / naming.id_of(f"{engine.home}/m", "timed") / "events.jsonl"
+    )[0].events
     engine.cell.run(*ours, "rm", "-f", "timed", check=True)
     clone = next(each.t for each in events if each.name.startswith("clone"))
     requests = [each.t for each in events if each.kind == "netlink"]

@@ -104,7 +104,7 @@ class SystemdCell:
             preexec_fn=self._join,
         )  # fmt: skip
         try:
-            self._wait()
+            self.wait()
         except BaseException:
             self.close()
             raise
@@ -119,19 +119,23 @@ class SystemdCell:
                     (top / file).write_text((hierarchy / file).read_text())
             (top / "cgroup.procs").write_text("0")
 
-    def _wait(self) -> None:
-        deadline = time.monotonic() + 30
+    def wait(self) -> None:
+        """Wait until systemd has started, and answers. Raises AssertionError."""
+        deadline = time.monotonic() + 120
         while True:
             ended = self._holder.poll() is not None
-            said = (self._home / "log").read_text(errors="replace")[-1500:]
-            assert not ended and time.monotonic() < deadline, f"systemd did not start: {said}"
+            assert not ended and time.monotonic() < deadline, f"does not answer: {self.said()}"
             try:
                 self.pid = child(self._holder.pid)
                 if self("systemctl", "is-active", "cell.target").stdout == "active\n":
                     return
-            except (IndexError, OSError):
+            except (IndexError, OSError, subprocess.TimeoutExpired):
                 pass
             time.sleep(0.05)
+
+    def said(self) -> str:
+        """Return the end of what systemd wrote."""
+        return (self._home / "log").read_text(errors="replace")[-1500:]
 
     def __call__(self, *argv: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Run a program in the cell to its end."""

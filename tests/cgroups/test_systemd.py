@@ -47,7 +47,7 @@ def cell(request: pytest.FixtureRequest) -> Iterator[SystemdCell]:
 def bundle(cell: SystemdCell) -> Iterator[dict[str, Any]]:
     """A bundle in the cell's /run/b for a container `one`, which is gone after the test."""
     layer = layer_of("busybox")
-    cell.sh(f"mkdir -p /run/b; cp -a {layer} /run/b/rootfs")
+    cell.sh(f"rm -rf /run/b; mkdir /run/b; cp -a {layer} /run/b/rootfs")
     config = json.loads(cell.sh(f"{MINIRUN} spec -b /run/b >/dev/null; cat /run/b/config.json"))
     config["process"] |= {"terminal": False, "args": ["sleep", "600"]}
     config["linux"]["cgroupsPath"] = "machine-test.slice:cell:one"
@@ -55,8 +55,9 @@ def bundle(cell: SystemdCell) -> Iterator[dict[str, Any]]:
     config["linux"]["resources"] = limits
     write(cell, config)
     yield config
+    cell.wait()  # it may still be busy with a reload
     deleted = cell(*f"{MINIRUN} delete --force one".split())
-    assert (deleted.returncode, deleted.stderr) == (0, "")
+    assert (deleted.returncode, deleted.stderr) == (0, ""), cell.said()
     assert cell.sh("systemctl list-units --all --plain --no-legend 'cell-*' 'minirun-*'") == ""
     assert cell.sh("find /sys/fs/cgroup -name 'cell-*' -o -name 'minirun-*'") == ""
     cell.sh("rm -rf /run/b")
@@ -144,8 +145,8 @@ def test_devices_stay_after_a_daemon_reload(cell: SystemdCell, bundle: dict[str,
     simulated.inventory(STORE)  # its files are made out here: the store is read-only in there
     args = "--systemd-cgroup run -d --name one --gpus 0 --gpu-driver=simulated busybox sleep 600"
     cell.sh(f"{MINIRUN} {args} > /run/said 2>&1 || {{ cat /run/said; false; }}")
-    unit = json.loads(cell.sh("cat /run/mr/one/state.json"))["cgroup"]["scope"]
-    assert re.fullmatch(r"minirun-one\.[0-9a-f]{8}\.scope", unit)
+    unit = json.loads(cell.sh("cat /run/mr/.names/one/state.json"))["cgroup"]["scope"]
+    assert re.fullmatch(r"minirun-[0-9a-f]{64}\.[0-9a-f]{8}\.scope", unit)
     assert "/dev/char/195:0 rw" in shown(cell, unit)["DeviceAllow"]
     kmsg = "mknod /tmp/k c 1 11; : < /tmp/k"  # any node may be made, not any opened
     for reload in ("true", "systemctl daemon-reload"):

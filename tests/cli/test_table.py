@@ -112,7 +112,7 @@ def test_version(minirun: Program) -> None:
 )
 def test_an_unknown_command(called: Called, word: str, hint: str) -> None:
     done = called(word)
-    assert done.returncode == 3
+    assert done.returncode == 1
     assert done.stderr.startswith(f"minirun: unknown command '{word}'")
     assert hint in done.stderr
     assert done.stderr.count("\n") == 1
@@ -199,7 +199,7 @@ def test_gc_without_the_workshop(minirun: Program) -> None:
     """It removes what is minirun's own, and passes over only what is the workshop's."""
     name = f"watched-{os.getpid()}"
     minirun("run", "-d", "--rm", "--name", name, "busybox", "sleep", "600")
-    record = json.loads((minirun.root / name / "state.json").read_text())
+    record = json.loads((minirun.directory(name) / "state.json").read_text())
     family = Family(record["supervisor"]["pid"])
     os.kill(record["supervisor"]["pid"], signal.SIGKILL)
     wait_until(lambda: len(family.alive()) == 1)

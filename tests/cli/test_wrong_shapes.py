@@ -27,7 +27,7 @@ def container(minirun: Program) -> Path:
     flags = ("--gpus", "0", "--gpu-driver", "simulated", "--mount", "type=tmpfs,dst=/t")
     done = minirun("run", "-d", "--name", ID, *flags, "busybox", "sleep", "1000")
     assert done.returncode == 0, done.stderr
-    return minirun.root / ID
+    return minirun.directory(ID)
 
 
 # a command may leave files open, since its process ends with it

@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ NAME = f"endings-{os.getpid()}"
 
 def ends(minirun: Program) -> list[Any]:
     """Return what the one log of the history says of the command's end."""
-    (log,) = (minirun.root / places.HISTORY).glob(f"*.{NAME}.jsonl")
+    (log,) = minirun.logs(NAME)
     rows = [json.loads(line) for line in log.read_text().splitlines() if line]
     return [row["args"] for row in rows if (row["kind"], row["name"]) == ("note", "command ended")]
 
@@ -33,7 +32,7 @@ def test_the_log_is_opened_again_by_who_removes_the_container(
 ) -> None:
     """The record says the status until then. A log of too many events grows no more."""
     minirun("run", "--name", NAME, "busybox", "sh", "-c", "exit 3")
-    log = Path(minirun.root, NAME, places.EVENTS)
+    log = minirun.directory(NAME) / places.EVENTS
     assert "command ended" not in log.read_text()
     if is_large:
         with log.open("a") as file:

@@ -124,7 +124,6 @@ def test_a_run_is_held_at_every_boundary(minirun: Program) -> None:
     """A program that opens the gates one by one sees every boundary, in order."""
     env = os.environ | {"MINIRUN_GATES": ",".join(gates.BOUNDARIES)}
     run = minirun.start("run", "--name", NAME, "--rm", "busybox", "echo", "through", env=env)
-    directory = minirun.root / NAME
     seen: list[str] = []
     # stages 4 and 5 belong to NVIDIA's hook, which this container has not
     expected = [stop for stop in gates.BOUNDARIES if stop[0] not in "45"]
@@ -132,12 +131,12 @@ def test_a_run_is_held_at_every_boundary(minirun: Program) -> None:
         wait_until(
             lambda: any(
                 row["kind"] == "gate" and row["name"] == stop  # noqa: B023
-                for row in read_events(directory / "events.jsonl")
+                for row in read_events(minirun.directory(NAME) / "events.jsonl")
             )
         )
         assert run.poll() is None
         seen.append(stop)
-        gates.open_gate(str(directory))
+        gates.open_gate(str(minirun.directory(NAME)))
     assert run.communicate(timeout=30) == ("through\n", "")
     assert seen == expected
     assert run.returncode == 0
@@ -147,9 +146,8 @@ def test_while_a_gate_is_closed_the_kernel_objects_are_there(minirun: Program) -
     """Held before stage 7, init lives, has its namespaces, and has not yet changed its root."""
     env = os.environ | {"MINIRUN_GATES": "7:begin"}
     run = minirun.start("run", "--name", NAME, "--rm", "busybox", "true", env=env)
-    directory = minirun.root / NAME
-    path = directory / "events.jsonl"
-    wait_until(lambda: any(row["kind"] == "gate" for row in read_events(path)))
+    wait_until(lambda: '"kind":"gate"' in minirun.log(NAME))
+    directory = minirun.directory(NAME)
     pid = json.loads((directory / "state.json").read_text())["pid"]
     assert os.readlink(f"/proc/{pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
     assert Path(f"/proc/{pid}/comm").read_text() == "minirun:init\n"

@@ -63,7 +63,7 @@ def test_who_is_attached_may_be_killed(minirun: Program) -> None:
         assert client.stdout and client.stdout.read(10_000)
         client.kill()
         client.communicate()
-    supervisor = json.loads((minirun.root / "c/state.json").read_text())["supervisor"]
+    supervisor = json.loads((minirun.directory("c") / "state.json").read_text())["supervisor"]
     assert state.is_alive(supervisor)
     assert minirun("rm", "-f", "c").returncode == 0
 
@@ -97,7 +97,7 @@ def test_nothing_is_lost_to_a_slow_reader(minirun: Program) -> None:
     time.sleep(0.7)
     slow.send_signal(signal.SIGSTOP)
     socket = descriptors.packets()
-    descriptors.connect(socket, str(minirun.root / "c/attach.sock"))
+    descriptors.connect(socket, str(minirun.directory("c") / "attach.sock"))
     assert socket.recv(1) == b"h"
     socket.send(b"igo\n")
     socket.close()
@@ -151,9 +151,14 @@ def test_leaving_what_was_started_in_front(minirun: Program) -> None:
     finally:
         screen.close()
     assert minirun("exec", "c", "echo", "there").stdout == "there\n"
-    done = minirun("attach", "c", input="exit 6\n")
-    assert done.returncode == 6
-    record = json.loads((minirun.root / "c/state.json").read_text())
+    screen = Terminal(f"again-{os.getpid()}", minirun.argv("attach", "c"), 80, 20)
+    try:
+        time.sleep(0.5)
+        screen.press("exit 6", "Enter")
+        screen.wait("ended with 6")
+    finally:
+        screen.close()
+    record = json.loads((minirun.directory("c") / "state.json").read_text())
     assert record["exit_status"] == 6
     minirun("rm", "c")
 
@@ -171,7 +176,7 @@ def test_the_end_in_front_has_its_status(minirun: Program) -> None:
     ("before", "words", "text", "status"),
     [
         ((), ("attach", "nosuch"), "container 'nosuch' does not exist", 1),
-        ((), ("attach",), "Usage: minirun attach", 1),
+        ((), ("attach",), '"minirun attach" requires exactly 1 argument (see', 1),
         ((), ("attach", "--detach-keys", "ab", "c"), "container 'c' does not exist", 1),
         (("true",), ("attach", "c"), "you cannot attach to a stopped container", 1),
         (("true",), ("start", "-a", "c", "d"), "you cannot start and attach multiple", 1),
@@ -191,7 +196,7 @@ def test_wrong_words(
 
 def health(minirun: Program, name: str) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads((minirun.root / name / "health.json").read_text())
+        found: dict[str, Any] = json.loads((minirun.directory(name) / "health.json").read_text())
     except FileNotFoundError:
         return {"Status": "", "FailingStreak": 0, "Log": []}
     return found
@@ -278,7 +283,7 @@ def test_one_can_attach_as_soon_as_it_is_said_to_run(
     slowly = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=bind:delay_enter=500000")
     command = minirun.argv(*words, "--name", "c", "busybox", "sleep", "100")
     with subprocess.Popen([*slowly, *command], stdout=subprocess.PIPE, text=True) as started:
-        assert started.stdout and started.stdout.readline() == "c\n"
-        there = (minirun.root / "c" / places.ATTACH).exists()
+        assert started.stdout and started.stdout.readline() == f"{minirun.id('c')}\n"
+        there = (minirun.directory("c") / places.ATTACH).exists()
         minirun("rm", "--force", "c")
     assert there

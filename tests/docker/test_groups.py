@@ -71,6 +71,9 @@ def test_image_import_has_the_arguments_of_import(alone: Program, tmp_path: Path
     assert "mine:latest" in good(alone, "image", "import", str(tmp_path / "tree.tar"), "mine")
 
 
+NAMED = "{{.Repository}}:{{.Tag}}"
+
+
 @pytest.mark.parametrize("everything", [True, False])
 def test_system_prune_of_images(alone: Program, everything: bool) -> None:
     """With -a images go that no container was made of; the layers of others stay."""
@@ -79,7 +82,7 @@ def test_system_prune_of_images(alone: Program, everything: bool) -> None:
     shown = good(alone, "system", "prune", "-f", *(["-a"] if everything else []))
     assert ("untagged: other:latest" in shown) == everything
     left = {"busybox:latest"} if everything else {"busybox:latest", "other:latest"}
-    assert set(good(alone, "images", "-q").split()) == left
+    assert set(good(alone, "images", "--format", NAMED).split()) == left
     assert good(alone, "exec", "lives", "echo", "x") == "x\n"
     good(alone, "rm", "-f", "lives")
     asked = alone("system", "prune", "-a", input="n\n").stdout
@@ -92,7 +95,8 @@ def test_system_prune_of_images(alone: Program, everything: bool) -> None:
 def test_the_group_is_the_command(minirun: Program) -> None:
     minirun("run", "-d", "--name", "c", "busybox", "sh", "-c", "echo hi; sleep 300")
     for verb in ("ls", "list", "ps"):
-        assert good(minirun, "container", verb, "-q") == "c\n"
+        assert good(minirun, "container", verb, "-q") == f"{minirun.id('c')[:12]}\n"
+        assert good(minirun, "container", verb, "-q", "--no-trunc") == f"{minirun.id('c')}\n"
     wait_until(lambda: minirun("container", "logs", "c").stdout == "hi\n")
     (document,) = json.loads(good(minirun, "container", "inspect", "c"))
     assert document["Name"] == "/c"
@@ -121,8 +125,9 @@ def test_container_prune_removes_what_has_ended(alone: Program, tmp_path: Path) 
         )  # fmt: skip
         assert done.stdout.startswith("WARNING! This will remove:\n  - all containers that have")
     assert names(alone) == {"lives", "gone", "paused", waits.name}
+    gone = alone.id("gone")
     shown = good(alone, "container", "prune", input="y\n")
-    assert shown.endswith("Deleted Containers:\ngone\n\nTotal reclaimed space: 5kB\n")
+    assert shown.endswith(f"Deleted Containers:\n{gone}\n\nTotal reclaimed space: 5kB\n")
     assert names(alone) == {"lives", "paused", waits.name}
     assert good(alone, "container", "prune", "-f") == "Total reclaimed space: 0B\n"
 
@@ -130,13 +135,14 @@ def test_container_prune_removes_what_has_ended(alone: Program, tmp_path: Path) 
 def test_container_prune_filters(alone: Program) -> None:
     alone("run", "--name", "a", "busybox", "true")
     alone("run", "--name", "b", "busybox", "true")
-    path = alone.root / "a/state.json"
+    path = alone.directory("a") / "state.json"
     record = json.loads(path.read_text())
     path.write_text(json.dumps(record | {"labels": {"keep": "no"}}))
     assert "Deleted" not in good(alone, "container", "prune", "-f", "--filter", "until=1h")
     assert "Deleted" not in good(alone, "container", "prune", "-f", "--filter", "label=keep=yes")
+    gone = alone.id("a")
     shown = good(alone, "container", "prune", "-f", "--filter", "label=keep=no")
-    assert shown.startswith("Deleted Containers:\na\n\n")
+    assert shown.startswith(f"Deleted Containers:\n{gone}\n\n")
     assert names(alone) == {"b"}
 
 
@@ -158,9 +164,13 @@ def test_system_prune(alone: Program) -> None:
     (layer,) = [path for path in (store / "layers").iterdir() if path.name[0] != "."]
     unneeded = store / "layers" / ("0" * 64) / "fs"
     unneeded.mkdir(parents=True)
+    gone = alone.id("gone")
     shown = good(alone, "system", "prune", input="y\n")
-    assert "Deleted Containers:\ngone\n" in shown and "Deleted Networks:\nunused\n" in shown
+    assert f"Deleted Containers:\n{gone}\n" in shown and "Deleted Networks:\nunused\n" in shown
     assert names(alone) == {"lives"}
     assert layer.exists() and not unneeded.exists()
-    assert set(good(alone, "images", "-q").split()) == {"busybox:latest", "other:latest"}
+    assert set(good(alone, "images", "--format", NAMED).split()) == {
+        "busybox:latest",
+        "other:latest",
+    }
     assert good(alone, "exec", "lives", "echo", "x") == "x\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import time
 from collections.abc import Iterator
@@ -33,22 +34,59 @@ def two(minirun: Program) -> Iterator[Program]:
     good(minirun, "run", "-d", "--name", "web", *flags.split(), *more.split(), "busybox",
          "sh", "-c", script)  # fmt: skip
     assert minirun("run", "--name", "gone", "busybox", "sh", "-c", "exit 3").returncode == 3
-    wait_until(lambda: (minirun.root / "web/log.json").read_text().count("\n") == 2)
+    wait_until(lambda: (minirun.directory("web") / "log.json").read_text().count("\n") == 2)
     yield minirun
+
+
+def on_terminal(program: Program, *words: str) -> str:
+    """What a command prints on a terminal, with a terminal's line ends."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(program.argv(*words), stdin=theirs, stdout=theirs, stderr=theirs):
+        os.close(theirs)
+        text = b""
+        while True:
+            try:
+                text += os.read(ours, 1 << 16)
+            except OSError:  # EIO: the command has ended
+                break
+    os.close(ours)
+    return text.decode()
+
+
+def test_inspect_prints_the_page_on_a_terminal_alone(two: Program) -> None:
+    document = json.loads(good(two, "inspect", "--type", "container", "web"))
+    assert json.loads(good(two, "inspect", "web")) == document
+    page = good(two, "inspect", "--text", "web")
+    assert page.startswith("web: running")
+    assert on_terminal(two, "inspect", "web").startswith("web: running")
+    assert json.loads(on_terminal(two, "inspect", "--format", "json", "web")) == document
+    names = [row.get("Name", row.get("RepoTags")) for row in json.loads(
+        on_terminal(two, "inspect", "web", "busybox"))]  # fmt: skip
+    assert names == ["/web", ["busybox:latest"]]
+    image = json.loads(on_terminal(two, "inspect", "busybox"))
+    assert image == json.loads(good(two, "inspect", "busybox"))
+    assert image == json.loads(good(two, "image", "inspect", "busybox"))
+    for words in (("--text", "--format", "json", "web"), ("--text", "--json", "web")):
+        assert "no effect" in two("inspect", *words).stderr
+    assert two("inspect", "--text", "web", "gone").returncode == 1
+    done = two("inspect", "nosuch")
+    assert (done.returncode, done.stdout) == (1, "[]\n")
+    assert done.stderr.startswith("minirun: no such object: nosuch")
 
 
 def test_inspect_has_docker_s_document(two: Program) -> None:
     def shown(form: str, name: str = "web") -> str:
         return good(two, "inspect", "--format", form, name).rstrip("\n")
 
-    record = json.loads((two.root / "web/state.json").read_text())
+    record = json.loads((two.directory("web") / "state.json").read_text())
     document = json.loads(shown("{{json .}}"))
     assert json.loads(shown("json")) == [document]
     assert json.loads(good(two, "inspect", "--type", "container", "web")) == [document]
     state = document["State"]
     assert (state["Status"], state["Running"], state["Pid"]) == ("running", True, record["pid"])
     assert record["created"] < state["StartedAt"] and state["FinishedAt"].startswith("0001")
-    assert (document["Id"], document["Name"], document["Path"]) == ("web", "/web", "sh")
+    assert document["Id"] == two.id("web") != "web" and len(document["Id"]) == 64
+    assert (document["Name"], document["Path"]) == ("/web", "sh")
     assert document["Image"] == inspected(STORE, "busybox")["Id"]
     host, config = document["HostConfig"], document["Config"]
     assert (host["Memory"], host["NanoCpus"], host["PidsLimit"]) == (64 << 20, 1_500_000_000, 2048)
@@ -69,7 +107,7 @@ def test_inspect_has_docker_s_document(two: Program) -> None:
     assert shown("{{.State.Status}} {{.State.ExitCode}} {{.State.Running}}", "gone") == (
         "exited 3 false"
     )
-    ended = json.loads((two.root / "gone/state.json").read_text())["finished"]
+    ended = json.loads((two.directory("gone") / "state.json").read_text())["finished"]
     assert shown("{{.State.FinishedAt}}", "gone") == ended
 
 
@@ -78,7 +116,7 @@ def test_inspect_counts_bytes(minirun: Program) -> None:
     form = "{{.SizeRw}} {{.SizeRootFs}}"
     own, whole = map(int, good(minirun, "inspect", "-s", "-f", form, "c").split())
     assert own == 5000
-    layers = json.loads((minirun.root / "c/state.json").read_text())["choices"]["layers"]
+    layers = json.loads((minirun.directory("c") / "state.json").read_text())["choices"]["layers"]
     find = ["find", *layers, "-type", "f", "-printf", "%i %s\n"]
     lines = set(subprocess.run(find, capture_output=True, text=True, check=True).stdout.split("\n"))
     assert whole - own == sum(int(line.split()[1]) for line in lines if line)
@@ -88,7 +126,7 @@ def test_inspect_counts_bytes(minirun: Program) -> None:
 def test_inspect_of_images_networks_and_nothing(two: Program) -> None:
     assert good(two, "inspect", "--format", "{{.RepoTags}}", "busybox") == "[busybox:latest]\n"
     done = two("inspect", "--format", "{{.Id}}", "nosuch", "web")
-    assert (done.returncode, done.stdout) == (1, "web\n")
+    assert (done.returncode, done.stdout) == (1, f"{two.id('web')}\n")
     assert done.stderr.startswith("minirun: no such object: nosuch (")
     good(two, "volume", "create", name := f"v-{os.getpid()}")
     assert good(two, "inspect", "--type", "volume", "-f", "{{.Name}}", name) == f"{name}\n"
@@ -97,7 +135,8 @@ def test_inspect_of_images_networks_and_nothing(two: Program) -> None:
     for kind in ("container", "image", "network", "volume"):
         done = two("inspect", "--type", kind, "nosuch")
         assert (done.returncode, json.loads(done.stdout)) == (1, [])
-        assert done.stderr.startswith(f"minirun: no such {kind}: nosuch (")
+        said = "network nosuch not found" if kind == "network" else f"no such {kind}: nosuch"
+        assert done.stderr.startswith(f"minirun: {said} (")
 
 
 def test_ps_formats(two: Program) -> None:
@@ -108,7 +147,10 @@ def test_ps_formats(two: Program) -> None:
     ]
     assert rows[1]["Mounts"] == "/etc"
     lines = good(two, "ps", "-a", "--format", "{{json .}}").splitlines()
-    assert [json.loads(line)["ID"] for line in lines] == ["gone", "web"]
+    ids = [two.id("gone"), two.id("web")]
+    assert [json.loads(line)["ID"] for line in lines] == [each[:12] for each in ids]
+    lines = good(two, "ps", "-a", "--no-trunc", "--format", "{{.ID}}").splitlines()
+    assert lines == ids
     form = "table {{.Names}}\\t{{.State}}\\t{{.LocalVolumes}}"
     table = [line.split() for line in good(two, "ps", "-a", "--format", form).splitlines()]
     assert table[0] == ["NAMES", "STATE", "LOCAL", "VOLUMES"]
@@ -116,7 +158,7 @@ def test_ps_formats(two: Program) -> None:
     assert good(two, "ps", "--format", '{{.Label "nosuch"}}|{{.Names}}') == "|web\n"
     assert good(two, "ps", "--no-trunc").count("exec sleep 300") == 1
     assert good(two, "ps").count("...") == 1
-    pid = json.loads((two.root / "web/state.json").read_text())["pid"]
+    pid = json.loads((two.directory("web") / "state.json").read_text())["pid"]
     for words in (("-f", "json", "web"), ("web", "--format", "json"), ("--format=json", "web")):
         assert pid in json.loads(good(two, "ps", *words)), "runc's form stays"
 
@@ -127,7 +169,7 @@ def test_ps_formats(two: Program) -> None:
         ("", "web"), ("-a", "gone web"), ("-n 1", "gone"), ("-l", "gone"), ("-n 0", "web"),
         ("-n -1", "web"), ("-n 5", "gone web"),
         ("-a -f name=^/we", "web"), ("-a -f name=o", "gone"), ("-a -f name=e", "gone web"),
-        ("-a -f id=web -f id=gone", "gone web"), ("-f status=exited", "gone"),
+        ("-a -f id=WEB -f id=GONE", "gone web"), ("-f status=exited", "gone"),
         ("-a -f exited=3", "gone"), ("-a -f exited=0", ""), ("-f exited=3", ""),
         ("-a -f before=gone", "web"), ("-a -f since=web", "gone"), ("-a -f since=gone", ""),
         ("-a -f ancestor=busybox", "gone web"), ("-a -f ancestor=busybox:latest", "gone web"),
@@ -139,6 +181,7 @@ def test_ps_formats(two: Program) -> None:
     ],
 )  # fmt: skip
 def test_filters(two: Program, words: str, names: str) -> None:
+    words = words.replace("WEB", two.id("web")).replace("GONE", two.id("gone")[:5])
     found = good(two, "ps", "--format", "{{.Names}}", *words.split()).split()
     assert found == names.split()
 
@@ -146,19 +189,19 @@ def test_filters(two: Program, words: str, names: str) -> None:
 def test_labels_of_the_image(minirun: Program) -> None:
     """An image's labels are its containers': they are cleaned where they are printed."""
     minirun("run", "--name", "c", "busybox", "true")
-    path = minirun.root / "c/state.json"
+    path = minirun.directory("c") / "state.json"
     record = json.loads(path.read_text())
     record["labels"] = {"a": "1", "evil": "\x1b[2J\nx\u202e"}
     path.write_text(json.dumps(record))
     form = '{{.Names}} {{.Label "a"}} {{.Label "evil"}}'
     assert good(minirun, "ps", "-a", "-f", "label=a=1", "--format", form) == (
-        "c 1 \\x1b[2J\\nx\\u202e\n"
+        "c 1 \x1b[2J\nx\u202e\n"
     )
     assert good(minirun, "ps", "-a", "-f", "label=a=1", "-f", "label=b", "-q") == ""
     shown = good(minirun, "ps", "-a", "--format", "json")
     assert shown.rstrip("\n").isprintable()
     inspected = good(minirun, "inspect", "-f", "{{index .Config.Labels `evil`}}", "c")
-    assert inspected == "\\x1b[2J\\nx\\u202e\n"
+    assert inspected == "\x1b[2J\nx\u202e\n"
     line = good(minirun, "events", "--since", "5m", "--until", "0s", "-f", "event=create")
     assert line.count("\n") == 1 and line.rstrip("\n").isprintable()
 
@@ -169,7 +212,8 @@ def test_logs_since_and_until(two: Program) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout, done.stderr
 
-    rows = [json.loads(line) for line in (two.root / "web/log.json").read_text().splitlines()]
+    log = two.directory("web") / "log.json"
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
     stamps = {row["log"]: row["time"] for row in rows}
     assert both() == ("hi\n", "err\n")
     assert both("--details") == (" hi\n", " err\n")
@@ -194,6 +238,7 @@ def test_events_of_docker(minirun: Program) -> None:
     following = minirun.start("events", "--format", form, "-f", "container=one")
     time.sleep(1)
     minirun("run", "--name", "one", "busybox", "sh", "-c", "exit 7")
+    one = minirun.id("one")
     minirun("run", "--rm", "--name", "other", "busybox", "sh", "-c", "exit 5")
     minirun("rm", "one")
     wait_until(lambda: minirun.left() == [])
@@ -201,10 +246,10 @@ def test_events_of_docker(minirun: Program) -> None:
     following.terminate()
     image = "busybox:latest"
     assert following.communicate()[0].splitlines() == [
-        f"create one {image} <no value>", f"start one {image} <no value>",
-        f"die one {image} 7", f"destroy one {image} <no value>",
+        f"create {one} {image} <no value>", f"start {one} {image} <no value>",
+        f"die {one} {image} 7", f"destroy {one} {image} <no value>",
     ]  # fmt: skip
-    form = "{{.Action}} {{.ID}}"
+    form = "{{.Action}} {{.Actor.Attributes.name}}"
     past = good(minirun, "events", "--since", "5m", "--until", "0s", "--format", form).split("\n")
     for name in ("one", "other"):
         assert [line for line in past if line.endswith(f" {name}")] == [
@@ -213,7 +258,11 @@ def test_events_of_docker(minirun: Program) -> None:
     only = good(minirun, "events", "--since", "5m", "--until", "0s", "-f", "event=die", "--format",
                 "json")  # fmt: skip
     found = [json.loads(line) for line in only.splitlines()]
-    ends = {one["id"]: one["Actor"]["Attributes"]["exitCode"] for one in found}
+    told = [each["Actor"]["Attributes"] for each in found]
+    ids = {each["Actor"]["Attributes"]["name"]: each["Actor"]["ID"] for each in found}
+    assert ids == {each["Actor"]["Attributes"]["name"]: each["id"] for each in found}
+    assert ids["one"] == one
+    ends = {each["name"]: each["exitCode"] for each in told}
     assert ends == {"one": "7", "other": "5"}, "that of --rm too"
     assert good(minirun, "events", "--since", "5m", "--until", "4m") == ""
 
@@ -225,6 +274,7 @@ def test_events_of_a_container_that_is_deleted_while_they_are_read(
     """Its record was there and its log is not: each event comes once all the same."""
     good(minirun, "create", "--name", "new", "busybox", "true")
     minirun("run", "--name", "ended", "busybox", "sh", "-c", "exit 7")
+    new, ended = minirun.id("new"), minirun.id("ended")
     watcher = Watcher(Settings(str(minirun.root), STORE, root_is_named=True))
     before = watcher.read() if seen else []
 
@@ -239,12 +289,13 @@ def test_events_of_a_container_that_is_deleted_while_they_are_read(
         found = before + watcher.read()
     found += watcher.read()
     events = {(one.id, one.action, one.mark): one for one in found}.values()
-    assert [one.action for one in events if one.id == "ended"] == [
+    assert [one.action for one in events if one.id == ended] == [
         "create", "start", "die", "destroy",
     ]  # fmt: skip
     status = [one.attributes["exitCode"] for one in events if one.action == "die"]
     assert status == ["7"]
-    assert [one.action for one in events if one.id == "new"] == ["create", "destroy"][not seen :]
+    assert {one.attributes["name"] for one in events if one.id == ended} == {"ended"}
+    assert [one.action for one in events if one.id == new] == ["create", "destroy"][not seen :]
 
 
 def test_checks_of_health_leave_the_log_to_others(minirun: Program) -> None:
@@ -276,8 +327,9 @@ def test_restarts_and_health_are_shown(minirun: Program) -> None:
     good(minirun, "run", "-d", "--name", "well", *flags.split(), "busybox", "sleep", "300")
     form = "{{.HostConfig.RestartPolicy.Name}} {{.HostConfig.RestartPolicy.MaximumRetryCount}}"
     assert good(minirun, "inspect", "-f", form, "again") == "on-failure 3\n"
-    assert good(minirun, "ps", "-aq", "-f", "label=a=1") == "again\n"
-    wait_until(lambda: minirun("ps", "-q", "-f", "health=healthy").stdout == "well\n", 20)
+    assert good(minirun, "ps", "-aq", "-f", "label=a=1") == f"{minirun.id('again')[:12]}\n"
+    well = f"{minirun.id('well')[:12]}\n"
+    wait_until(lambda: minirun("ps", "-q", "-f", "health=healthy").stdout == well, 20)
     assert "(healthy)" in good(minirun, "ps")
     assert good(minirun, "inspect", "-f", "{{.State.Health.Status}}", "well") == "healthy\n"
     kinds = [(event["kind"], event["name"]) for event in minirun.events("well")]

@@ -17,6 +17,7 @@ from conftest import Program, wait_until
 from core.lifecycle.leftovers import Family, assert_nothing
 from minirun.core.errors import UsageError
 from minirun.docker import restarts
+from minirun.oci import descriptors
 
 NAME = f"again-{os.getpid()}"
 """Tests beside this one have other cgroups."""
@@ -24,12 +25,12 @@ CRASH = ("busybox", "sh", "-c", "echo run >> /count; echo again; exit 3")
 
 
 def record(minirun: Program, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((minirun.root / name / "state.json").read_text())
+    found: dict[str, Any] = json.loads((minirun.directory(name) / "state.json").read_text())
     return found
 
 
 def count(minirun: Program, name: str) -> int:
-    path = minirun.root / name / "upper/count"
+    path = minirun.directory(name) / "upper/count"
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
@@ -193,7 +194,7 @@ def test_the_supervisor_is_killed_between_two_runs(minirun: Program, moment: int
     remove(minirun, NAME, family)
 
 
-def descriptors(pid: int) -> list[int]:
+def open_files(pid: int) -> list[int]:
     """How many descriptors a supervisor has, again and again until it ends."""
     found = []
     with suppress(FileNotFoundError):
@@ -212,11 +213,11 @@ def test_30_restarts_leave_nothing(minirun: Program) -> None:
     words = ("run", "-d", "--name", NAME, "--restart", "on-failure:30", *CRASH)
     argv = [sys.executable, "-c", code, *minirun.argv(*words)[1:]]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout) == (0, f"{NAME}\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, f"{minirun.id(NAME)}\n"), done.stderr
     supervisor = record(minirun, NAME)["supervisor"]["pid"]
     family = Family(supervisor)
     wait_until(lambda: count(minirun, NAME) >= 3, 30)
-    found = descriptors(supervisor)
+    found = open_files(supervisor)
     third = len(found) // 3
     early, late = min(found[:third]), min(found[third:-third])  # between two runs: fewest
     assert late <= early, found
@@ -288,7 +289,8 @@ def test_create_waits_for_start(minirun: Program, tmp_path: Path) -> None:
     cid = tmp_path / "cid"
     script = "echo hello; exit 4"
     done = minirun("create", "--name", NAME, "--cidfile", str(cid), "busybox", "sh", "-c", script)
-    assert (done.stdout, cid.read_text(), done.stderr) == (f"{NAME}\n", NAME, "")
+    own = minirun.id(NAME)
+    assert (done.stdout, cid.read_text(), done.stderr) == (f"{own}\n", own, "")
     assert record(minirun, NAME)["status"] == "created"
     done = minirun("start", "-a", NAME)
     assert (done.stdout, done.returncode) == ("hello\n", 4), done.stderr
@@ -298,7 +300,8 @@ def test_create_waits_for_start(minirun: Program, tmp_path: Path) -> None:
 
 
 def test_create_and_remove(minirun: Program) -> None:
-    assert minirun("create", "--name", NAME, "busybox", "true").stdout == f"{NAME}\n"
+    done = minirun("create", "--name", NAME, "busybox", "true")
+    assert done.stdout == f"{minirun.id(NAME)}\n" and len(done.stdout) == 65
     family = Family(record(minirun, NAME)["supervisor"]["pid"])
     remove(minirun, NAME, family)
 
@@ -307,11 +310,11 @@ def test_nothing_of_the_start_before_is_left(minirun: Program) -> None:
     """Each FIFO and each socket is of one start; a gate that is left says "half-made"."""
     words = ("--name", NAME, "--pace", "0.001", "busybox", "true")
     assert minirun("run", *words).returncode == 0
-    folder = minirun.root / NAME
+    folder = minirun.directory(NAME)
     left = [path.name for path in folder.iterdir() if path.is_fifo() or path.is_socket()]
     assert "gate.fifo" in left
     with socket.socket(socket.AF_UNIX) as one:
-        one.bind(str(folder / "join.sock"))
+        descriptors.bind(one, str(folder / "join.sock"))
     assert minirun("start", "-a", NAME).returncode == 0
     now = [path.name for path in folder.iterdir() if path.is_fifo() or path.is_socket()]
     assert sorted(now) == ["init.fifo", "runtime.fifo"]

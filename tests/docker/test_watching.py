@@ -26,7 +26,7 @@ def good(program: Program, *words: str) -> str:
 
 def start(program: Program, name: str, *command: str, flags: str = "") -> int:
     good(program, "run", "-d", "--name", name, *flags.split(), "busybox", *command)
-    return int(json.loads((program.root / name / "state.json").read_text())["pid"])
+    return int(json.loads((program.directory(name) / "state.json").read_text())["pid"])
 
 
 def test_wait_prints_each_exit_status(minirun: Program) -> None:
@@ -101,7 +101,7 @@ def test_stats_are_the_cgroup_s(minirun: Program) -> None:
         "the newest first, none that has ended"
     )
     idle, busy = rows
-    assert float(busy["CPUPerc"].rstrip("%")) > 20 > 5 > float(idle["CPUPerc"].rstrip("%"))
+    assert float(busy["CPUPerc"].rstrip("%")) > 5 > float(idle["CPUPerc"].rstrip("%"))
     assert busy["MemUsage"].endswith(" / 64MiB") and busy["PIDs"] == "1"
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit = float(idle["MemUsage"].rpartition(" / ")[2].removesuffix("GiB"))
@@ -111,7 +111,8 @@ def test_stats_are_the_cgroup_s(minirun: Program) -> None:
     assert re.split(r"\s{2,}", lines[0]) == ["NAME", "MEM %", "NET I/O", "BLOCK I/O"]
     assert [line.split()[0] for line in lines[1:]] == ["gone", "idle", "busy"]
     table = good(minirun, "stats", "--no-stream", "busy").splitlines()
-    assert table[0].split()[0] == "NAME" and table[1].split()[0] == "busy" and len(table) == 2
+    assert re.split(r"\s{2,}", table[0])[:2] == ["CONTAINER ID", "NAME"] and len(table) == 2
+    assert table[1].split()[:2] == [minirun.id("busy")[:12], "busy"]
 
 
 def test_stats_count_memory_that_is_used(minirun: Program) -> None:
@@ -155,27 +156,29 @@ def test_stats_on_a_terminal_stays_in_one_place(minirun: Program) -> None:
 
 def test_rename(minirun: Program) -> None:
     start(minirun, "web", "sh", "-c", "echo hi; sleep 300")
+    own = minirun.id("web")
     assert good(minirun, "rename", "web", "shop") == ""
-    assert good(minirun, "ps", "--format", "{{.ID}} {{.Names}}") == "web shop\n"
+    assert minirun.id("shop") == own != minirun.id("web")
+    assert good(minirun, "ps", "--format", "{{.ID}} {{.Names}}") == f"{own[:12]} shop\n"
     assert good(minirun, "ps").splitlines()[0].endswith("NAMES")
     assert good(minirun, "inspect", "-f", "{{.Name}}", "shop") == "/shop\n"
     wait_until(lambda: minirun("logs", "shop").stdout == "hi\n")
     assert good(minirun, "exec", "shop", "echo", "x") == "x\n"
-    assert good(minirun, "ps", "-q", "-f", "name=^shop$") == "web\n"
+    assert good(minirun, "ps", "-q", "-f", "name=^shop$") == f"{own[:12]}\n"
     done = minirun("run", "--name", "shop", "busybox", "true")
     assert done.returncode == 125 and 'The container name "/shop" is already in use' in done.stderr
     start(minirun, "other", "sleep", "300")
-    for new in ("shop", "web"):
+    for new in ("shop", own):
         done = minirun("rename", "other", new)
         assert done.returncode == 1 and f'name "/{new}" is already in use' in done.stderr
         assert done.stderr.count("\n") == 1
     assert "is called shop already" in minirun("rename", "shop", "shop").stderr
     good(minirun, "rename", "shop", "web")
-    assert good(minirun, "ps", "-f", "id=web", "--format", "{{.Names}}") == "web\n"
+    assert good(minirun, "ps", "-f", f"id={own[:7]}", "--format", "{{.Names}}") == "web\n"
     good(minirun, "rename", "web", "last")
     assert good(minirun, "stop", "-t", "0", "last") == "last\n"
     assert good(minirun, "rm", "last") == "last\n"
-    assert not (minirun.root / "web").exists()
+    assert not (minirun.root / own).exists()
     start(minirun, "last", "sleep", "300")
 
 
@@ -209,7 +212,7 @@ def test_version_and_info(minirun: Program) -> None:
     )
     assert found["NCPU"] == len(os.sched_getaffinity(0)) and found["Name"] == os.uname().nodename
     assert found["KernelVersion"] == os.uname().release
-    version = json.loads((minirun.root / "c/state.json").read_text())["cgroup"]["version"]
+    version = json.loads((minirun.directory("c") / "state.json").read_text())["cgroup"]["version"]
     assert found["CgroupVersion"] == str(version)
     text = good(minirun, "info").splitlines()
     assert text[:4] == ["Containers: 2", " Running: 1", " Paused: 0", " Stopped: 1"]

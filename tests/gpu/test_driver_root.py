@@ -186,9 +186,9 @@ def test_modules_that_do_not_load_are_one_warning(minirun: Program, host: Host) 
 def test_the_flags_are_in_the_record_alone(minirun: Program, tmp_path: Path) -> None:
     flags = ("-e", "NVIDIA_VISIBLE_DEVICES=void", "--driver-root", f"{tmp_path}/.")
     minirun("run", "--name", "c", *flags, "--load-kmods", "busybox", "true")
-    chosen = json.loads((minirun.root / "c/state.json").read_text())["choices"]
+    chosen = json.loads((minirun.directory("c") / "state.json").read_text())["choices"]
     assert (chosen["driver_root"], chosen["load_kmods"]) == (str(tmp_path), True)
-    config = json.loads((minirun.root / "c/config.json").read_text())
+    config = json.loads((minirun.directory("c") / "config.json").read_text())
     assert config["annotations"] == {} and str(tmp_path) not in str(config)
 
 

@@ -323,7 +323,7 @@ def test_mount_points_lie_on_the_containers_own_layer(mode: str, hostile: Run) -
     flags = ("run", "-d", "--name", "c", "--gpus", "all")
     done = program(*flags, "--gpu-driver=simulated", "--gpu-mode", mode, "hostile", "sleep", "60")
     assert done.returncode == 0, done.stderr
-    upper = program.root / "c/upper"
+    upper = program.directory("c") / "upper"
     made = upper / "usr/bin/nvidia-smi"
     assert made.is_file() and made.stat().st_size == 0
     assert (upper / LIBRARIES / "libcuda.so.1").is_symlink()

@@ -221,7 +221,7 @@ def test_it_is_in_the_containers_cgroup_and_ends_with_it(
     process = program.start(*flags, "--gpus=0", "--gpu-mode", mode, "hostile", "true")
     try:
         pid = _ldconfig_below(process.pid)
-        state = json.loads((program.root / "c/state.json").read_text())
+        state = json.loads((program.directory("c") / "state.json").read_text())
         cgroups = Path(f"/proc/{pid}/cgroup").read_text()
         assert state["cgroup"]["path"] in cgroups
         assert cgroups == Path(f"/proc/{state['pid']}/cgroup").read_text()

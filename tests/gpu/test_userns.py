@@ -43,9 +43,9 @@ def test_gpus_in_a_user_namespace(open_place: Program, user: tuple[str, ...]) ->
     assert lines[0].endswith("000000000001)")
     assert lines[1:] == ["0:symbolic link", "0:regular file"]
     assert "/dev/nvidia1': No such device or address" in done.stderr
-    upper = open_place.root / "u/upper"
+    upper = open_place.directory("u") / "upper"
     assert (upper / "etc/ld.so.cache").stat().st_uid == 100000
-    assert (open_place.root / "u/edits.json").stat().st_uid == 0
+    assert (open_place.directory("u") / "edits.json").stat().st_uid == 0
 
 
 def test_as_a_program_under_runc(command: str, open_place: Program) -> None:

@@ -103,6 +103,7 @@ def test_a_wrong_type_or_a_missing_layer_is_named(tmp_path: Path) -> None:
     [
         {"env": ["A=1", 2]}, {"cmd": [None]}, {"labels": ["a"]}, {"labels": {"a": {}}},
         {"volumes": "/v"}, {"stop_signal": 9}, {"healthcheck": "true"}, {"size": "large"},
+        {"healthcheck": {"Test": "a"}}, {"healthcheck": {"Test": ["a"], "Retries": "3"}},
         {"healthcheck": {"Test": ["CMD", "a"], "Interval": 10**30}}, {"entrypoint": ["\ud800"]},
         {"labels": {"a": "\ud800"}},
     ],

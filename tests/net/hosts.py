@@ -58,12 +58,14 @@ def cable(pid: int, other: int) -> None:
 class Host(Program):
     """minirun on a host of its own; `pid`, `outside`: the processes that hold the namespaces."""
 
-    def __init__(self, path: str, folder: Path, pid: int, outside: int) -> None:
+    def __init__(
+        self, path: str, folder: Path, pid: int, outside: int, *, has_images: bool = True
+    ) -> None:
         super().__init__(path, folder / "containers")
         self.store = folder / "store"
         self.pid, self.outside = pid, outside
         self.store.mkdir()
-        for each in ("images", "layers", "blobs"):
+        for each in ("images", "layers", "blobs") if has_images else ():
             (self.store / each).symlink_to(f"{STORE}/{each}")
 
     def argv(self, *args: str) -> list[str]:
@@ -119,10 +121,10 @@ class Host(Program):
 
 
 @contextmanager
-def host(path: str, folder: Path) -> Iterator[Host]:
-    """Make a host and the one outside; they end with this."""
+def host(path: str, folder: Path, *, has_images: bool = True) -> Iterator[Host]:
+    """Make a host and the one outside; they end with this. `has_images`: the shared store's."""
     with namespace() as pid, namespace() as outside:
-        made = Host(path, folder, pid, outside)
+        made = Host(path, folder, pid, outside, has_images=has_images)
         cable(pid, outside)
         made.shell("sysctl -q net.ipv4.ip_forward=0 net.ipv6.conf.all.forwarding=0")
         yield made

@@ -43,6 +43,26 @@ SEND = (
 )
 
 
+ASK = (
+    "import sys, dns.flags, dns.message, dns.query, dns.rcode; name, kind, how, at = sys.argv[1:]\n"
+    "found = getattr(dns.query, how)(dns.message.make_query(name, kind), at, timeout=15)\n"
+    "print(dns.rcode.to_text(found.rcode()))\n"
+    "print(' '.join(sorted(str(each) for rows in found.answer for each in rows)))\n"
+    "print('ra' if found.flags & dns.flags.RA else '')\n"
+)
+
+
+def asked(
+    where: list[str], name: str, kind: str, how: str = "udp", at: str = "127.0.0.11"
+) -> tuple[str, ...]:
+    """Return what DNS answers: its code, the texts of its records, and if it looks up others'."""
+    pytest.importorskip("dns", reason="apt-get install python3-dnspython, then make setup")
+    words = [*where, sys.executable, "-c", ASK, name, kind, how, at]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return tuple(done.stdout.split("\n")[:3])
+
+
 class Peer:
     """minirun or docker on a host of its own."""
 
@@ -179,6 +199,27 @@ def test_neighbours_by_name(peer: Peer) -> None:
     peer.start("first", "--network", "one")
     peer.start("web", "--network", "one", "--network-alias", "till")
     peer("exec", "guest", "ping", "-c", "1", "-W", "5", "till")
+
+
+def test_neighbours_by_dns(peer: Peer) -> None:
+    """Where a program asks, how it is answered, and where its resolv.conf is from."""
+    peer("network", "create", "one")
+    flags = ("--dns", OUTSIDE, "--dns-search", "a.test", "--dns-opt", "timeout:1")
+    guest = peer.start("guest", "--network", "one", *flags)
+    text = peer("exec", "guest", "cat", "/etc/resolv.conf")
+    rows = sorted(line for line in text.splitlines() if line and not line.startswith("#"))
+    assert rows == ["nameserver 127.0.0.11", "options timeout:1 ndots:0", "search a.test"]
+    peer.start("web", "--network", "one", "--network-alias", "till")
+    peer.start("web2", "--network", "one", "--network-alias", "till")
+    address = asked(guest, "web", "A")[1]
+    assert asked(guest, "web", "A") == ("NOERROR", address, "ra")
+    assert asked(guest, "WEB.one", "A")[1] == address
+    assert asked(guest, "till", "A")[1].count(" ") == 1
+    assert asked(guest, "web", "AAAA") == ("NOERROR", "", "ra")
+    assert asked(guest, "web", "MX") == ("NOERROR", "", "ra")
+    assert asked(guest, "web", "A", "tcp")[1] == address
+    reverse = ".".join(reversed(address.split("."))) + ".in-addr.arpa"
+    assert asked(guest, reverse, "PTR")[1] == "web.one."
 
 
 def test_two_networks(peer: Peer) -> None:

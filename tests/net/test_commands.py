@@ -23,14 +23,15 @@ def three(network_host: Host) -> Host:
 
 
 def names(host: Host, *words: str) -> list[str]:
-    return host.run("network", "ls", "-q", *words).split()
+    return host.run("network", "ls", "--format", "{{.Name}}", *words).split()
 
 
 def test_ls(three: Host) -> None:
     rows = [line.split() for line in three.run("network", "ls").splitlines()]
-    assert rows[0] == ["NAME", "SUBNET", "BRIDGE", "INTERNAL", "CONTAINERS"]
-    found = {row[0]: row for row in rows[1:]}
-    assert found["a"][1] == "10.98.1.0/24" and found["a"][-2:] == ["-", "0"]
+    assert rows[0] == ["NETWORK", "ID", "NAME", "SUBNET", "BRIDGE", "INTERNAL", "CONTAINERS"]
+    found = {row[1]: row for row in rows[1:]}
+    assert [row[0] for row in rows[1:]] == three.run("network", "ls", "-q").split()
+    assert found["a"][2] == "10.98.1.0/24" and found["a"][-2:] == ["-", "0"]
     assert found["b"][-2:] == ["yes", "0"] and found["used"][-2:] == ["-", "1"]
     form = "{{.Name}} {{.Driver}} {{.Internal}} {{.IPv6}} {{.Labels}}"
     lines = three.run("network", "ls", "--format", form).splitlines()
@@ -47,7 +48,7 @@ def test_ls(three: Host) -> None:
         ("name=us", {"used"}), ("name=a name=b", {"a", "b", "bridge"}), ("label=keep", {"a"}),
         ("label=keep=no", set()), ("dangling=true", {"a", "b", "bridge"}),
         ("dangling=false", {"used"}), ("driver=bridge name=b", {"b", "bridge"}),
-        ("driver=macvlan", set()), ("type=builtin", set()),
+        ("driver=macvlan", set()), ("type=builtin", {"bridge"}),
     ],
 )  # fmt: skip
 def test_ls_filters(three: Host, words: str, found: set[str]) -> None:

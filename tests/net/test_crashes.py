@@ -44,7 +44,7 @@ def test_killed_at_any_moment(network_host: Host, killed: str) -> None:
         family = Family(process.pid)
         process.kill()
         process.communicate(timeout=10)
-        if killed == "delete" and (host.root / "web").exists():
+        if killed == "delete" and host.directory("web").exists():
             host("delete", "--force", "web")
         assert host("gc").returncode == 0
         wait_until(lambda family=family: family.alive() == [])  # type: ignore[misc]

@@ -111,7 +111,7 @@ def test_out_of_the_container(network_host: Host, tmp_path: Path) -> None:
 
 def test_neighbours_by_name_and_alias(network_host: Host) -> None:
     host = network_host
-    host.run("network", "create", "shop")
+    host.run("network", "create", "--subnet", "10.89.0.0/24", "shop")
     serve(host, "--network", "shop", "--network-alias", "till")
     for name in ("web", "till"):
         said = host.run(
@@ -130,18 +130,18 @@ def test_neighbours_by_name_and_alias(network_host: Host) -> None:
 
 
 def test_a_name_is_given_whole(network_host: Host) -> None:
-    """Two names that begin alike stay two; of an id of 64 digits the first 12 are a name too."""
+    """Names that begin alike stay several; the first 12 digits of each id are a name too."""
     host = network_host
     host.run("network", "create", "shop")
-    made_up = "0123456789abcdef" * 4
-    for name in ("database-primary", "database-replica", made_up, "deadbeef" * 7 + "deadcode"):
+    given = ("database-primary", "database-replica", "0123456789abcdef" * 4)
+    for name in given:
         host.run("run", "-d", "-q", "--name", name, "--network", "shop", "busybox", "sleep", "99")
     rows = host.run("exec", "database-primary", "cat", "/etc/hosts").splitlines()
     names = {row.split()[0]: row.split()[1:] for row in rows if row.startswith("10.89.")}
-    assert sorted(names.values()) == sorted([
-        ["database-primary"], ["database-replica"], [made_up, made_up[:12]],
-        ["deadbeef" * 7 + "deadcode"],
-    ])  # fmt: skip
+    own, *others = given
+    assert sorted(names.values()) == sorted(
+        [[host.id(own)[:12]], *([host.id(name)[:12], name] for name in others)]
+    )
 
 
 def test_two_networks_and_a_wall_between(network_host: Host) -> None:
@@ -177,9 +177,36 @@ def test_an_internal_network(network_host: Host) -> None:
     wait_until(lambda: host("exec", "out", "cat", "/said").stdout == "1\n")
     peer = ("run", "--rm", "-q", "--network", "vault", "busybox", "sh", "-c", f"{GET} web 80")
     assert host.run(*peer) == "hello"
-    done = host("run", "--rm", "--network", "vault", "-p", "80", "busybox", "true")
-    assert done.returncode == 125
-    assert "no port can be published on an internal network" in done.stderr
+    host.run("run", "-d", "-q", "--name", "shut", "--network", "vault", "-p", "8080:80",
+             "busybox", "sleep", "99")  # fmt: skip
+    assert host.run("port", "shut") == "", "nothing is published there, as with docker"
+
+
+def test_containers_that_are_kept_apart(network_host: Host) -> None:
+    """docker's enable_icc=false: none reaches another, also by the gateway; all reach outside."""
+    host = network_host
+    option = "com.docker.network.bridge.enable_icc=false"
+    host.run("network", "create", "--opt", option, "--subnet", "10.77.0.0/24", "apart")
+    serve(host, "--network", "apart", "--ip", "10.77.0.9", "-p", "8080:80")
+    get, way = f"{GET} 10.77.0.9 80; echo -", "ip route add 10.77.0.9/32 via 10.77.0.1"
+    text = f"{get}; {way}; {get}; ping -c 1 -W 5 {OUTSIDE} >/dev/null; echo $?"
+    words = ("run", "--rm", "-q", "--network", "apart", "--cap-add", "NET_ADMIN", "busybox")
+    said = host.run(*words, "sh", "-c", text).split()
+    assert said == ["-", "-", "0"]
+    assert page(host, f"{HOST}:8080") == "hello", "what is published is reached from the host"
+
+
+def test_a_network_of_a_container_that_has_ended(network_host: Host) -> None:
+    """It is on it from its next start on; so with docker."""
+    host = network_host
+    host.run("network", "create", "one")
+    words = ("sh", "-c", "ls /sys/class/net")
+    host.run("run", "-q", "--name", "c", "busybox", *words)
+    for _ in range(2):
+        host.run("network", "connect", "one", "c")
+    assert host.run("start", "-a", "c").split() == ["eth0", "eth1", "lo"]
+    host.run("network", "disconnect", "one", "c")
+    assert host.run("start", "-a", "c").split() == ["eth0", "lo"]
 
 
 def test_ipv6(network_host: Host) -> None:
@@ -304,6 +331,42 @@ def test_names_of_a_read_only_root_and_of_an_image_without_etc(
         assert any(row.startswith("10.88.") and row.endswith("\tme") for row in said)
         assert "me" in said
         assert any(row.startswith("nameserver ") for row in said)
+
+
+@pytest.mark.parametrize(
+    ("own", "of_resolved", "expected"),
+    [
+        ("nameserver 192.0.2.7\n", "nameserver 192.0.2.99\n", "nameserver 192.0.2.7"),
+        ("nameserver 127.0.0.53\n", "nameserver 192.0.2.99\n", "nameserver 192.0.2.99"),
+        ("nameserver 127.0.0.53\nnameserver 192.0.2.7\n", "nameserver 192.0.2.99\n",
+         "nameserver 192.0.2.7"),
+        ("nameserver 127.0.0.53\n", "", "nameserver 8.8.8.8\nnameserver 8.8.4.4"),
+        ("nameserver 127.0.0.1\n", "nameserver 192.0.2.99\n",
+         "nameserver 8.8.8.8\nnameserver 8.8.4.4"),
+        ("sortlist 192.0.2.0/255.255.255.0\ndomain a.test\nnameserver 192.0.2.7 # ours\n", "",
+         "nameserver 192.0.2.7\nsearch a.test\nsortlist 192.0.2.0/255.255.255.0"),
+    ],
+    ids=["another server", "resolved alone", "resolved and another", "no file of resolved",
+         "another on loopback", "sortlist"],
+)  # fmt: skip
+def test_whose_resolv_conf(
+    network_host: Host, tmp_path: Path, own: str, of_resolved: str, expected: str
+) -> None:
+    """systemd-resolved's own list counts only if 127.0.0.53 is the one server: docker's rule."""
+    (tmp_path / "own").write_text(own)
+    (tmp_path / "resolved").write_text(of_resolved)
+    there = (
+        "[ -d /run/systemd ] || mount -t tmpfs none /run; mkdir -p /run/systemd; "
+        f"mount --bind {tmp_path}/own /etc/resolv.conf; mount -t tmpfs none /run/systemd; "
+        f"mkdir /run/systemd/resolve; cp {tmp_path}/resolved /run/systemd/resolve/resolv.conf; "
+        'exec "$@"'
+    )
+    argv = network_host.argv("run", "--rm", "-q", "busybox", "cat", "/etc/resolv.conf")
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", there, "sh", *argv],
+        check=True, capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert done.stdout == f"{expected}\n"
 
 
 def test_a_bundle_gets_no_network_of_ours(network_host: Host, tmp_path: Path) -> None:

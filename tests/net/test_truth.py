@@ -28,7 +28,7 @@ def test_ten_runs(network_host: Host) -> None:
     """Nothing is untrue, and nothing is missing."""
     host = network_host
     for flags in (
-        ("shop",),
+        ("--subnet=10.89.0.0/24", "shop"),
         ("--ipv6", "six"),
         ("--internal", "vault"),
         ("--opt=mtu=1400", "small"),

@@ -28,7 +28,8 @@ for at in ("127.0.0.1", "[::1]"):
 END
 holder=$(pgrep -x minirun:ports -u 0 --ns $$ --nslist net)
 grep -E '^(Name|Uid|CapEff|CapPrm):' /proc/$holder/status
-run network create shop
+shop=$(run network create shop)
+run network inspect --format '{{.Name}} {{.Id}}' shop | grep -cx "shop $shop"
 run run --rm -q --network shop busybox ip address show eth0 | grep -c 'inet 10.89.'
 run network rm shop
 run port web
@@ -57,5 +58,5 @@ def test_bridge_and_port(command: str, tmp_path: Path) -> None:
         "127.0.0.1 hello", "[::1] hello",
         "Name:\tminirun:ports", "Uid:\t0\t0\t0\t0",
         "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000",
-        "shop", "1", "shop", "80/tcp -> 0.0.0.0:8080", "web", "1",
+        "1", "1", "shop", "80/tcp -> 0.0.0.0:8080", "web", "1",
     ]  # fmt: skip

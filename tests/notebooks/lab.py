@@ -88,12 +88,12 @@ class Server:
                 },
             )  # fmt: skip
         found = self._running(folder / "runtime")
-        wait_until(lambda: listens(found["port"]), 30)  # it says where before it listens
+        wait_until(lambda: listens(found["port"]), 120)  # it says where before it listens
         self.url = found["url"].replace("localhost", "127.0.0.1")
         self.token = found["token"]
 
     def _running(self, runtime: Path) -> dict[str, Any]:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while time.monotonic() < deadline:
             assert self.process.poll() is None, self.log.read_text()
             for file in runtime.glob("jpserver-*.json"):
@@ -132,7 +132,14 @@ class Server:
     def close(self) -> None:
         """End the server."""
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
+
+
+CONNECTED = (
+    "typeof jupyterapp === 'object' && [...jupyterapp.shell.widgets('main')].some("
+    "w => w.sessionContext?.session?.kernel?.connectionStatus === 'connected')"
+)
+"""True if the page of a notebook speaks to its kernel."""
 
 
 class Lab:
@@ -158,7 +165,10 @@ class Lab:
         self.browser.renew()
         self.browser.visit(server.address(self.file), width=1280, height=1000)
         ready = ".jp-NotebookPanel .jp-CodeCell .cm-content"
-        self.browser.wait(f"document.querySelectorAll('{ready}').length >= {len(cells) or 1}", 60)
+        self.browser.wait(f"document.querySelectorAll('{ready}').length >= {len(cells) or 1}", 180)
+        if server.app == "lab":  # what is executed before may be lost when it connects again
+            with suppress(AssertionError):
+                self.browser.wait(CONNECTED, 60)
 
     def execute(self, number: int, done: str, times: int = 1) -> None:
         """Execute the cell with this number; wait until an expression is true in the browser.
@@ -177,7 +187,7 @@ class Lab:
             with suppress(AssertionError):
                 self.browser.wait(begun, 1)
         try:
-            self.browser.wait(done, 60)
+            self.browser.wait(done, 240)
         except AssertionError as error:
             said = self.browser.run(
                 "[...document.querySelectorAll('.jp-OutputArea-output')]"
@@ -189,7 +199,7 @@ class Lab:
 
     def placed(self, text: str) -> None:
         """Wait, inside the frame, until the page says where the run is."""
-        self.browser.wait(f"({PLACE}).startsWith({json.dumps(text)})", 30)
+        self.browser.wait(f"({PLACE}).startsWith({json.dumps(text)})", 120)
 
     def complaints(self) -> list[str]:
         """What the browser has to say, but for the requests to the server itself."""

@@ -68,7 +68,7 @@ def test_the_cell_fills_while_the_container_is_half_built(
     assert "pivot_root" not in before[-1]["content"]["data"]["text/html"]
     container = Container(name, Location(str(minirun.root), STORE))
     assert container.status == "creating", "it is held at the gate, and the cell has shown it"
-    open_gate(f"{minirun.root}/{name}")
+    open_gate(str(minirun.directory(name)))
     after = messages(client, is_idle)
     assert not [message for message in after if message["msg_type"] == "error"]
     displays = {

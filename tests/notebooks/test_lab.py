@@ -139,7 +139,7 @@ def test_no_process_works_before_it_is_born(lab: Open, minirun: Program) -> None
                 page.placed("before stage 1:")
                 browser.run("document.querySelector('#controls [data-key=continue]').click()")
                 page.placed("the run has started its command, or is over")
-                (whole,) = recording.read(minirun.root / f"busy{at}" / "events.jsonl")
+                (whole,) = recording.read(minirun.directory(f"busy{at}") / "events.jsonl")
                 agrees(browser, whole)
     assert page.complaints() == []
 
@@ -235,7 +235,7 @@ def wait_for_the_kernel(page: Lab) -> None:
         f"typeof jupyterapp === 'object' && ({NOTEBOOK}?.widgets?.length ?? 0) > 9", 30
     )
     page.browser.run(f"jupyterapp.shell.activateById({PANEL}.id); 1")
-    page.browser.wait(f"{PANEL}.sessionContext.session?.kernel?.status === 'idle'", 60)
+    page.browser.wait(f"{PANEL}.sessionContext.session?.kernel?.status === 'idle'")
 
 
 def run_next(page: Lab, number: int) -> None:
@@ -253,7 +253,7 @@ def run_next(page: Lab, number: int) -> None:
             time.sleep(0.05)
         if is_taken:
             break
-    page.browser.wait(ran, 60)
+    page.browser.wait(ran)
 
 
 def test_a_lab_is_started_and_mended_with_buttons(lab: Open, minirun: Program) -> None:
@@ -268,7 +268,7 @@ def test_a_lab_is_started_and_mended_with_buttons(lab: Open, minirun: Program) -
             "[...document.querySelectorAll('.minirun-lab button')]"
             f".find(b => b.textContent.startsWith('{label}')).click(); 1"
         )
-        browser.wait(f"{said}.includes({expected!r})", 30)
+        browser.wait(f"{said}.includes({expected!r})")
 
     press("secret, and a file", "Your prediction was right.")
     press("Hint", "Hint (visible):")
@@ -312,7 +312,7 @@ def test_a_lesson_is_clicked_through(lab: Open, name: str, language: str) -> Non
         source = "".join(cell["source"])
         if source.startswith("lesson.question"):
             button = f"{NOTEBOOK}.widgets[{number}].node.querySelector('[role=radio], button')"
-            browser.wait(f"{button} !== null", 20)
+            browser.wait(f"{button} !== null")
             browser.run(f"{button}.click(); 1")
         if source.startswith("%%answer"):
             said = browser.run(SHOWN % (NOTEBOOK, number))

@@ -30,7 +30,7 @@ def test_it_opens_the_lessons(tmp_path: Path) -> None:
         address, token = _address(log) or ("", "")
         assert address, log.read_text()
         port = int(urllib.parse.urlsplit(address).port or 0)
-        wait_until(lambda: listens(port), 30)  # it prints the address before it listens
+        wait_until(lambda: listens(port))  # it prints the address before it listens
         files = _asked(address, "contents/notebooks/en", token)["content"]
         assert "00-seven-stages.ipynb" in {file["name"] for file in files}
         assert _asked(address, "contents/tutorials/pictures/figure-3.svg", token)["size"]

@@ -80,9 +80,9 @@ def test_the_rules_of_docker(root: Root, spec: str, expected: User) -> None:
         ("١", "unable to find user ١: no matching entries in passwd file"),
         ("-1", "unable to find user -1: no matching entries in passwd file"),
         ("+1", "unable to find user +1: no matching entries in passwd file"),
-        ("4294967295", "user '4294967295': uids and gids must be in range 0-4294967294"),
-        ("4294967296", "user '4294967296': uids and gids must be in range 0-4294967294"),
-        ("0:4294967296", "user '4294967296': uids and gids must be in range 0-4294967294"),
+        ("4294967295", "user '4294967295': uids and gids must be in range 0-2147483647"),
+        ("4294967296", "user '4294967296': uids and gids must be in range 0-2147483647"),
+        ("0:4294967296", "user '4294967296': uids and gids must be in range 0-2147483647"),
         ("9" * 5000, "uids and gids must be in range"),
     ],
 )

@@ -52,12 +52,12 @@ def test_a_lesson_runs_in_the_browser(served: str, tmp_path: Path) -> None:
     try:
         browser.visit(f"{served}/lab/index.html?path={path}")
         ready = f"{PANEL}?.context.sessionContext.session?.kernel?.status === 'idle'"
-        browser.wait(f"typeof jupyterapp === 'object' && ({ready})", 60)
+        browser.wait(f"typeof jupyterapp === 'object' && ({ready})")
         browser.run(f"jupyterapp.shell.activateById({PANEL}.id); 1")
         for number, cell in enumerate(cells):
             browser.run(RUN)
             if cell.cell_type == "code":
-                browser.wait(f"{PANEL}.content.widgets[{number}].model.executionCount > 0", 40)
+                browser.wait(f"{PANEL}.content.widgets[{number}].model.executionCount > 0")
         outputs = f"JSON.stringify({PANEL}.content.widgets.slice(0, {CELLS})"
         outputs += ".filter(w => w.model.outputs).map(w => w.model.outputs.toJSON()))"
         wait_until(lambda: "195" in browser.run(outputs))

@@ -136,7 +136,7 @@ def test_a_killed_commit_lets_the_container_go_on(program: Program) -> None:
         time.sleep(0.05)
     running = program.start("commit", "one", "mine")
     end = time.monotonic() + 20
-    record = json.loads((program.root / "one/state.json").read_text())
+    record = json.loads((program.directory("one") / "state.json").read_text())
     while not state.is_frozen(record["cgroup"]):
         assert running.poll() is None and time.monotonic() < end
     running.kill()
@@ -151,7 +151,7 @@ def test_a_killed_commit_lets_the_container_go_on(program: Program) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ((), '"commit" requires 1 or 2 arguments, got 0'),
+        ((), '"minirun commit" requires at least 1 and at most 2 arguments'),
         (("nosuch1",), "container 'nosuch1' does not exist"),
         (("one", "UPPER"), "must be lowercase"),
         (("-c", "RUN true", "one"), "RUN is not a valid change command (CMD, ENTRYPOINT"),

@@ -65,7 +65,7 @@ def test_a_volume_begins_with_what_the_image_has(
         "file", "in", "/etc/passwd", "1", "written",
     ]  # fmt: skip
     assert subprocess.check_output(["ls", "-lRn", str(tmp_path / "store/layers")]) == before
-    directory = program.root / "a"
+    directory = program.directory("a")
     assert (directory / "volumes/0/file").read_text() == "mine\n"
     assert os.getxattr(directory / "volumes/0/file", "user.note") == b"text"
     assert not (directory / "upper/data/file").exists()
@@ -105,7 +105,7 @@ def test_a_wrong_volume(program: Program, tmp_path: Path, volumes: list[str], wo
     assert done.returncode == 125
     assert done.stderr.count("\n") == 1
     assert words in done.stderr
-    assert not (program.root / "a").exists()
+    assert not program.directory("a").exists()
 
 
 def test_a_spec_has_file_systems_in_memory(program: Program, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_signal_of_stop(
     done = program("stop", *words, "a")
     assert (done.stdout, done.stderr) == ("a\n", "")
     assert program("logs", "a").stdout == f"ready\ngot {sent}\n"
-    state = json.loads((program.root / "a/state.json").read_text())
+    state = json.loads((program.directory("a") / "state.json").read_text())
     assert (state["status"], state["exit_status"]) == ("stopped", 3)
     assert program("stop", "a").stdout == "a\n"
 
@@ -156,7 +156,7 @@ def test_what_does_not_stop_is_killed(program: Program, tmp_path: Path) -> None:
     assert program("stop", "-t", "0.2", "a", "b").stdout == "a\nb\n"
     assert 0.4 < time.monotonic() - begin < 5
     for name in ("a", "b"):
-        state = json.loads((program.root / name / "state.json").read_text())
+        state = json.loads((program.directory(name) / "state.json").read_text())
         assert state["exit_status"] == 128 + signal.SIGKILL
     assert "does not exist" in program("stop", "c").stderr
 
@@ -181,7 +181,7 @@ def test_inspect_shows_what_is_declared(program: Program, tmp_path: Path) -> Non
         "volumes": ["/data"], "stop_signal": "SIGINT", "labels": {"a.b": "c\x1b[1m"},
         "healthcheck": HEALTH,
     }  # fmt: skip
-    page = program("inspect", "a").stdout
+    page = program("inspect", "--text", "a").stdout
     assert "health check  CMD-SHELL true (minirun does not run it)" in page
     assert "volume        /data\n" in page
     assert "stop signal   SIGINT\n" in page

@@ -49,7 +49,7 @@ def test_131_layers(program: Program, flags: tuple[str, ...]) -> None:
 
 def test_inspect_names_the_image(program: Program) -> None:
     program("run", "-d", "--name", "c", "many", "sleep", "60")
-    text = program("inspect", "c").stdout
+    text = program("inspect", "--text", "c").stdout
     assert "many" in text
     done = program("run", "--name", "e", "many", "true")
     assert done.returncode == 0, done.stderr

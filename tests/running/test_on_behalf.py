@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, processes, wait_until
-from core.lifecycle.leftovers import Family, cgroups
+from core.lifecycle.leftovers import Family, in_hierarchies
 
 SOFT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PATIENT = 'trap "exit 7" INT TERM HUP QUIT; echo started; while :; do sleep 0.05; done'
@@ -30,7 +30,8 @@ def ended(process: subprocess.Popen[str], number: int) -> tuple[int, Family]:
 def test_doctor(minirun: Program, number: int) -> None:
     minirun.root.mkdir()
     process = minirun.start("doctor")
-    wait_until(lambda: list(minirun.root.glob(".doctor-*")) or process.poll() is not None)
+    own = f".doctor-{process.pid}-*"
+    wait_until(lambda: list(minirun.root.glob(own)) or process.poll() is not None)
     time.sleep(0.1)
     status, family = ended(process, number)
     assert status in (128 + number, -number, 0, 1)
@@ -39,7 +40,7 @@ def test_doctor(minirun: Program, number: int) -> None:
         assert list(minirun.root.glob(".doctor-*")) == []
     assert minirun("gc").returncode == 0
     assert list(minirun.root.glob(".doctor-*")) == []
-    assert cgroups("doctor-*") == []
+    assert in_hierarchies(f"/minirun/doctor-{process.pid}-*") == []
 
 
 @pytest.mark.parametrize("how", [("teach", "oracle"), ("observe",)], ids=" ".join)
@@ -50,8 +51,7 @@ def test_what_watches_a_run(minirun: Program, how: tuple[str, ...], number: int)
     run = minirun.argv("run", "--rm", "--name", name, "busybox", "sh", "-c", PATIENT)
     words = run if how == ("observe",) else run[1:]
     process = minirun.start(*how, "--", *words, start_new_session=True)
-    out = minirun.root / name / "events.jsonl"
-    wait_until(lambda: out.exists() and '"execve"' in out.read_text(), 30)
+    wait_until(lambda: '"execve"' in minirun.log(name))
     time.sleep(0.5)
     _, family = ended(process, number)
     wait_until(lambda: family.alive() == [])
@@ -74,7 +74,7 @@ def _of_lab(path: Path) -> list[int]:
 def test_lab_start(minirun: Program, number: int) -> None:
     folder = minirun.root.resolve() / ".labs/slow-hook"
     process = minirun.start("lab", "start", "slow-hook")
-    wait_until(lambda: _of_lab(folder) or process.poll() is not None, 30)
+    wait_until(lambda: _of_lab(folder) or process.poll() is not None)
     status, _ = ended(process, number)
     assert status in (128 + number, -number, 0)
     if number == signal.SIGKILL:  # what it had begun goes on, and is found by the mark that it has

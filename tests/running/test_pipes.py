@@ -173,7 +173,7 @@ def test_the_input_of_a_detached_command_stays_open(minirun: Program) -> None:
     """`run -id IMAGE sh` waits for commands, as with docker: it was at the end of its input."""
     minirun("run", "-id", "--name", "c", "busybox", "cat")
     minirun("run", "-d", "--name", "d", "busybox", "cat")
-    wait_until(lambda: minirun("ps", "-q").stdout == "c\n")
+    wait_until(lambda: minirun("ps", "--format", "{{.Names}}").stdout == "c\n")
     time.sleep(0.3)
-    assert minirun("ps", "-q").stdout == "c\n"
+    assert minirun("ps", "--format", "{{.Names}}").stdout == "c\n"
     assert minirun("exec", "c", "readlink", "/proc/1/fd/0").stdout.startswith("pipe:")

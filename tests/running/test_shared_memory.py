@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program, wait_until
+from minirun.common import naming
 from minirun.core.keeping import state
 
 JOINED = "--ipc=container:donor"
@@ -21,7 +22,7 @@ def mounted(program: Program) -> list[str]:
 
 
 def supervisor(program: Program, name: str) -> int:
-    return state.load(str(program.root), name).supervisor["pid"]
+    return naming.record_of(str(program.root), name).supervisor["pid"]
 
 
 def test_a_segment_of_system_v_is_shared(minirun: Program) -> None:
@@ -56,10 +57,10 @@ def test_what_lies_on_dev_shm_in_the_donor_is_not_what_is_joined(minirun: Progra
 @pytest.mark.parametrize("flags", [("--rm",), ()])
 def test_gc_after_sigkill(minirun: Program, flags: tuple[str, ...]) -> None:
     minirun("run", "-d", *flags, "--name=donor", "--ipc=shareable", "busybox", "sleep", "99")
-    assert mounted(minirun) == [f"{minirun.root}/donor/shm"]
+    assert mounted(minirun) == [f"{minirun.directory('donor')}/shm"]
     pid = supervisor(minirun, "donor")
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not state.is_alive(state.load(str(minirun.root), "donor").supervisor))
+    wait_until(lambda: not state.is_alive(naming.record_of(str(minirun.root), "donor").supervisor))
     assert minirun("gc").returncode == 0
     assert not mounted(minirun)
     assert minirun.left() == ([] if flags else ["donor"])
@@ -67,7 +68,7 @@ def test_gc_after_sigkill(minirun: Program, flags: tuple[str, ...]) -> None:
 
 def test_a_damaged_record_leaves_no_mount(minirun: Program) -> None:
     minirun("run", "-d", "--name=donor", "--ipc=shareable", "busybox", "sleep", "99")
-    (minirun.root / "donor/state.json").write_text("{")
+    (minirun.directory("donor") / "state.json").write_text("{")
     done = minirun("delete", "--force", "donor")
     assert done.returncode == 0, done.stderr
     assert not mounted(minirun) and not minirun.left()

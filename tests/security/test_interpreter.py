@@ -250,7 +250,7 @@ def test_the_environment_of_the_caller_stays_outside(minirun: Program) -> None:
     done = minirun("exec", NAME, "sh", "-c", "cat /proc/*/environ; cat /proc/*/cmdline", env=secret)
     assert "swordfish" not in done.stdout
     assert "minirun" not in done.stdout.replace("minirun-", "").replace(NAME, "")
-    state = minirun.root / NAME
+    state = minirun.directory(NAME)
     for path in (p for p in state.iterdir() if p.is_file()):
         assert "swordfish" not in path.read_text(), path
 
@@ -318,7 +318,7 @@ def test_exec_during_the_whole_life(minirun: Program) -> None:
 def test_json_of_the_state_is_private(minirun: Program) -> None:
     """CVE-2024-25621 and CVE-2021-41091: who is not root cannot look into a container's state."""
     minirun("run", "-d", "--name", NAME, "-e", "SECRET=x", "busybox", "sleep", "100")
-    state = minirun.root / NAME
+    state = minirun.directory(NAME)
     assert minirun.root.stat().st_mode & 0o777 == 0o711
     assert state.stat().st_mode & 0o777 == 0o700
     for path in state.iterdir():
@@ -326,6 +326,6 @@ def test_json_of_the_state_is_private(minirun: Program) -> None:
         assert not mode & 0o022, path
         if path.is_file():
             assert mode & 0o777 == 0o600, path
-    assert json.loads((state / "state.json").read_text())["id"] == NAME
+    assert json.loads((state / "state.json").read_text())["id"] == minirun.id(NAME)
     minirun("delete", "--force", NAME)
     assert (minirun.root / ".history").stat().st_mode & 0o777 == 0o700

@@ -49,7 +49,7 @@ def test_no_other_user_reaches_them(reachable: Program, store: str) -> None:
     done = reachable(*words)
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
     for _ in range(2):  # it starts again
-        folder = reachable.root / "c"
+        folder = reachable.directory("c")
         found = [path for path in folder.rglob("*") if path.name in ("secret", "id", "busybox")]
         assert {path.name for path in found} >= {"secret", "id"}
         assert os.stat(folder / "upper/id").st_uid == 100000

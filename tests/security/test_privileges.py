@@ -162,7 +162,7 @@ BAD_IDS = ("/", "..", ".", "a b", "@", "../x", "x/../../y", "", "/etc", "a\nb", 
     "words",
     [("create", "{}"), ("start", "{}"), ("state", "{}"), ("kill", "{}", "KILL"), ("delete", "{}"),
      ("delete", "--force", "{}"), ("exec", "{}", "true"), ("ps", "{}"), ("logs", "{}"),
-     ("inspect", "{}"), ("run", "--name", "{}", "busybox", "true"),
+     ("inspect", "{}"), ("inspect", "--text", "{}"), ("run", "--name", "{}", "busybox", "true"),
      ("run", "-d", "--name", "{}", "busybox", "true"), ("run", "--bundle", "BUNDLE", "{}")],
     ids=lambda words: " ".join(words[:-1]),
 )  # fmt: skip
@@ -247,7 +247,6 @@ def test_cve_2025_23266_hooks_get_their_own_environment(evil: Evil, tmp_path: Pa
 
 def test_mounts_do_not_spread_to_the_host(minirun: Program, tmp_path: Path) -> None:
     """Even where everything is shared, as systemd has it."""
-    log = minirun.root / NAME / "events.jsonl"
     argv = minirun.argv("run", "--name", NAME, "-v", f"{tmp_path}:/data", "busybox", "sleep", "100")
     shared = 'mount --make-rshared / && cat /proc/self/mountinfo >"$0" && exec "$@"'
     outer = subprocess.Popen(
@@ -255,10 +254,10 @@ def test_mounts_do_not_spread_to_the_host(minirun: Program, tmp_path: Path) -> N
         env=os.environ | {"MINIRUN_GATES": "7:begin"},
     )
     try:
-        wait_until(lambda: log.exists() and '"kind":"gate"' in log.read_text())
+        wait_until(lambda: '"kind":"gate"' in minirun.log(NAME))
         before = (tmp_path / "before").read_text()
         assert Path(f"/proc/{outer.pid}/mountinfo").read_text() == before
-        init = json.loads((minirun.root / NAME / "state.json").read_text())["init"]["pid"]
+        init = json.loads((minirun.directory(NAME) / "state.json").read_text())["init"]["pid"]
         assert str(minirun.root) in Path(f"/proc/{init}/mountinfo").read_text()
     finally:
         outer.kill()

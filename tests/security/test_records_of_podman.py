@@ -50,12 +50,13 @@ def call(engine: Podman, *words: str) -> tuple[int, str, str]:
 def test_an_images_texts(engine: Podman, name: str) -> None:
     for words in (
         ("ps", "-a"), ("ps", name), ("list",), ("state", name), ("inspect", name),
+        ("inspect", "--text", name),
         ("timeline", name), ("timeline", "--text", name), ("gpu", "why", name),
     ):  # fmt: skip
         status, stdout, stderr = call(engine, *words)
         assert (status, stderr) == (0, ""), words
         assert_harmless(stdout)
-    assert "\\x1b[2J" in call(engine, "inspect", name)[1]
+    assert "\\x1b[2J" in call(engine, "inspect", "--text", name)[1]
     done = engine.full("exec", name.strip(), f"/{ALL}")
     assert done.returncode != 0
     assert_harmless(call(engine, "exec", name, f"/{ALL}")[2])

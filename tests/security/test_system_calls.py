@@ -194,7 +194,7 @@ def test_the_log_and_inspect_name_the_profile(minirun: Program) -> None:
     assert asked["instructions"] == event["args"]["instructions"]
     assert 300 < asked["allowed"] < 330
     assert found["differences"] == []
-    line = next(x for x in minirun("inspect", NAME).stdout.splitlines() if "seccomp" in x)
+    line = next(x for x in minirun("inspect", "--text", NAME).stdout.splitlines() if "seccomp" in x)
     assert f"default, {asked['allowed']} calls allowed by name" in line
 
 

@@ -96,8 +96,44 @@ def test_no_command_passes_them_on(evil: Program) -> None:
         for stream in (done.stdout, done.stderr):
             assert_harmless(stream.decode(errors="surrogateescape"))
         assert b"Traceback" not in done.stderr, (words, done)
-    shown = evil("ps", "-a").stdout
-    assert len(shown.splitlines()) == 2
+    shown = evil("ps", "-a").stdout.splitlines()
+    made = evil("ps", "-aq").stdout.split()
+    assert len(made) == 3, "the container, and two whose command was not found"
+    assert [line.split()[0] for line in shown] == ["CONTAINER", *made]
+
+
+OF_RECORDS = (
+    ("ps", "-a"), ("ps", "--format", "table {{.ID}}\t{{.Image}}"), ("inspect", NAME),
+    ("inspect", "--text", NAME), ("ps", NAME), ("timeline",), ("exec", NAME, *EVIL),
+    ("exec", "-w", f"/{ALL}", NAME, "true"), ("run", ALL), ("state", ALL), ("explain", ALL),
+    ("inspect", "--format", "{{index .Config.Env 0}} {{.Config.Cmd}} {{.Args}}", NAME),
+)  # fmt: skip
+
+
+def test_nor_on_a_terminal(evil: Program) -> None:
+    """A terminal gets colours too: ours, and nothing that the container has chosen."""
+    for words in OF_RECORDS:
+        said = on_a_terminal(evil.argv(*words))
+        assert said and b"Traceback" not in said, words
+        for each in (*(sign.encode() for sign in EVIL), b"\x9b2J"):
+            assert each not in said, (words, said)
+
+
+def on_a_terminal(argv: list[str]) -> bytes:
+    """Return what a command writes to its terminal, without the carriage returns at line ends."""
+    screen, slave = os.openpty()
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
+    os.close(slave)
+    said = b""
+    try:
+        while part := os.read(screen, 65536):
+            said += part
+    except OSError:  # EIO: all have closed it
+        pass
+    finally:
+        os.close(screen)
+        process.wait()
+    return said.replace(b"\r\n", b"\n")
 
 
 def test_the_processes_without_a_ps(evil: Program, tmp_path: Path) -> None:
@@ -133,10 +169,30 @@ def test_an_image(minirun: Program, tmp_path: Path, words: tuple[str, ...]) -> N
         assert_harmless((done.stdout + done.stderr).decode())
 
 
-def test_its_own_output_is_its_own(minirun: Program) -> None:
-    done = minirun("run", "--name", NAME, "busybox", "printf", r"\033[2J")
-    assert done.stdout == "\x1b[2J"
-    assert minirun("logs", NAME).stdout == "\x1b[2J"
+OWN = "".join(EVIL)
+
+
+def test_its_own_output_is_its_own(minirun: Program, tmp_path: Path) -> None:
+    """Into a pipe and into a file: what reads them gets what the container has written."""
+    command = ("busybox", "printf", "%s", OWN)
+    asking = ("busybox", "sh", "-c", 'read x; printf %s "$0"', OWN)
+    for words in (
+        ("create", "--name", "made", *command), ("run", "--name", "ended", *command),
+        ("run", "-d", "--name", "runs", "busybox", "sleep", "100"),
+        *(("run", "-d", "-i", "--name", name, *asking) for name in ("asks-0", "asks-1")),
+    ):  # fmt: skip
+        assert minirun(*words).returncode == 0
+    for words in (
+        ("run", "--rm", *command), ("logs", "ended"), ("start", "-a", "made"),
+        ("exec", "runs", *command[1:]), ("attach", "asks-{}"),
+    ):  # fmt: skip
+        argv = [minirun.argv(*(word.format(number) for word in words)) for number in range(2)]
+        piped = subprocess.run(argv[0], input=b"x\n", stdout=subprocess.PIPE, timeout=60)
+        with open(tmp_path / "file", "wb") as file:
+            filed = subprocess.run(argv[1], input=b"x\n", stdout=file, timeout=60)
+        assert (piped.returncode, piped.stdout) == (0, OWN.encode()), words
+        assert filed.returncode == 0
+        assert (tmp_path / "file").read_bytes() == OWN.encode(), words
 
 
 def test_a_viewer_of_events(evil: Program) -> None:

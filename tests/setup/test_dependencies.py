@@ -8,7 +8,11 @@ from pathlib import Path
 TOP = Path(__file__).parents[2]
 PACKAGES = {"yaml": "pyyaml", "pynvml": "nvidia-ml-py", "backports": "backports.zstd"}
 """The package that an import comes from, where it has another name."""
-OPTIONAL = {"prctl": {"_prctl", "prctl"}, "notebook": {"IPython", "anywidget", "traitlets"}}
+OPTIONAL = {
+    "prctl": {"_prctl", "prctl"},
+    "notebook": {"IPython", "anywidget", "traitlets"},
+    "dns": {"dns"},
+}
 """What minirun can do without, by the extra that brings it, or an interpreter with IPython has."""
 
 

@@ -291,7 +291,7 @@ def test_the_wheel_is_installed_by_pip(cell: DebianCell) -> None:
 MADE_BARE = """
 export DEBIAN_FRONTEND=noninteractive
 apt-get purge --quiet=2 --yes --auto-remove make python3 python3-venv mmdebstrap python3-prctl \
-    nftables > /dev/null
+    nftables python3-dnspython > /dev/null
 rm -rf ~/venv ~/of-sdist /srv/minirun /var/lib/minirun
 rm -f /etc/dpkg/dpkg.cfg.d/*
 """

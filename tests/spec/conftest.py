@@ -57,7 +57,7 @@ class Bundle:
         assert done.returncode == 1, (done.stdout, done.stderr)
         assert done.stdout == ""
         assert done.stderr.count("\n") == 1, done.stderr
-        assert not (self.program.root / self.name).exists()
+        assert not self.program.directory(self.name).exists()
         return done.stderr
 
     def create(self, command: str | list[str] = "sleep 100", **changes: Any) -> dict[str, Any]:

@@ -81,22 +81,26 @@ def test_a_user_namespace_by_path(bundle: Bundle) -> None:
     pid, pidfd = namespaces.clone3(namespaces.CLONE_NEWUSER | namespaces.CLONE_NEWNET)
     if pid == 0:
         signal.pause()
-    for name in ("uid_map", "gid_map"):
-        row = {"containerID": 0, "hostID": 100000, "size": 65536}
-        idmap.write_id_map(pid, name, [row])
-    for path in (bundle.path, *bundle.path.parents):
-        if not path.stat().st_mode & 0o001:
-            path.chmod(path.stat().st_mode | 0o011)
-    rows = [
-        {"type": k, "path": f"/proc/{pid}/ns/{n}"}
-        for k, n in (("user", "user"), ("network", "net"))
-    ]
-    script = "id -u; cat /proc/self/uid_map; for n in user net; do readlink /proc/self/ns/$n; done"
-    said = bundle.says(script, linux__namespaces=bundle.namespaces(*rows)).split()
-    shown = [inode(pid, "user"), inode(pid, "network")]
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    os.close(pidfd)
+        os._exit(0)
+    try:
+        for name in ("uid_map", "gid_map"):
+            row = {"containerID": 0, "hostID": 100000, "size": 65536}
+            idmap.write_id_map(pid, name, [row])
+        for path in (bundle.path, *bundle.path.parents):
+            if not path.stat().st_mode & 0o001:
+                path.chmod(path.stat().st_mode | 0o011)
+        rows = [
+            {"type": k, "path": f"/proc/{pid}/ns/{n}"}
+            for k, n in (("user", "user"), ("network", "net"))
+        ]
+        namespaces_of = "for n in user net; do readlink /proc/self/ns/$n; done"
+        script = f"id -u; cat /proc/self/uid_map; {namespaces_of}"
+        said = bundle.says(script, linux__namespaces=bundle.namespaces(*rows)).split()
+        shown = [inode(pid, "user"), inode(pid, "network")]
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(pidfd)
     assert said == ["0", "0", "100000", "65536", *shown]
 
 

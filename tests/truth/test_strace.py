@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Program
+from minirun.faces.inspect import past
 from truth.conftest import GPUS, USER, Check, matched, pairs, with_command
 
 
@@ -121,7 +122,7 @@ def test_several_logs(minirun: Program, check: Check) -> None:
     for name in names:
         assert minirun("run", "-d", "--name", name, "busybox", "sleep", "100").returncode == 0
     report = check(minirun, "delete", "--force", *names)
-    assert [Path(log).suffixes[-2] for log in report.logs] == [f".{name}" for name in names]
+    assert [past.origin(log)["name"] for log in report.logs] == names
 
 
 def test_whole_bundle(minirun: Program, check: Check, bundle: Path) -> None:

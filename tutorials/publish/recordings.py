@@ -19,8 +19,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from minirun.core.keeping.places import EVENTS, HISTORY, STORE
+from minirun.common import naming
+from minirun.core.keeping.places import EVENTS, STORE
 from minirun.faces.recordings import path
+from minirun.faces.show.log import find
 from minirun.fast import launcher
 from rootfs_tools import catalogue
 from tutorials.publish.surroundings import CHECKOUT, plain_surroundings, refuse_private
@@ -76,7 +78,8 @@ def keep(name: str, *containers: str) -> None:
     """Write the logs of containers that have gone to the recording `name`."""
     lines = []
     for container in containers:
-        (log,) = (ROOT / HISTORY).glob(f"*.{container}.jsonl")
+        log = find.of_container(container, str(ROOT))
+        assert log
         lines += log.read_text().splitlines(keepends=True)
     if len(containers) > 1:
         lines.sort(key=lambda line: json.loads(line)["t"])
@@ -138,14 +141,19 @@ def figure_1() -> None:
         started.append(
             subprocess.Popen(argv(*flags, gpus, "--name", name, "busybox", "sleep", "60"))
         )
-        log = ROOT / name / EVENTS
-        while not (log.exists() and log.stat().st_size):
+        while not has_begun(name):
             time.sleep(0.001)  # one after the other, and yet at the same time
     assert not any(process.wait() for process in started)
-    assert set(minirun("ps", "-q").split()) == set(wishes), "all three live"
+    assert set(minirun("ps", "--format", "{{.Names}}").split()) == set(wishes), "all three live"
     for name in wishes:
         minirun("delete", "--force", name)
     keep("figure-1", *wishes)
+
+
+def has_begun(name: str) -> bool:
+    """Return True if the log of a container has events."""
+    log = ROOT / (naming.id_of(str(ROOT), name) or name) / EVENTS
+    return log.exists() and log.stat().st_size > 0
 
 
 def failing_hook() -> None:

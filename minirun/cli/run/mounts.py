@@ -45,14 +45,15 @@ VOLUME_LIMIT = 100
 def add(run: RunOptions, flags: ConfigFlags, settings: Settings) -> RunOptions:
     """Return the options with what the flags mount; none may hide another, in docker's words.
 
-    What --volumes-from brings gives way to a flag with the same destination. Nothing is made yet.
+    The same -v or --tmpfs twice is one. What --volumes-from brings gives way to a flag with the
+    same destination. Nothing is made yet.
     Raises MinirunError.
     """
     found: dict[str, MountArgument] = {}
     for row in (
-        *(of_volume_flag(text, settings) for text in flags.volume),
+        *(of_volume_flag(text, settings) for text in dict.fromkeys(flags.volume)),
         *(of_mount_flag(text, settings) for text in flags.mount),
-        *map(of_tmpfs_flag, flags.tmpfs),
+        *map(of_tmpfs_flag, dict.fromkeys(flags.tmpfs)),
     ):
         if found.setdefault(row.target, row) is not row:
             hint = "one -v, --mount or --tmpfs for a destination"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
+from minirun.common.network_request import DEFAULT, USERSPACE, Attachment, NetworkRequest
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping import places
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.keeping.visible import warn
 from minirun.core.lazy import lazy
-from minirun.net.request import USERSPACE, Attachment, NetworkRequest
 
 with lazy:
     from minirun.net import attach, names, network, ports, userspace
@@ -18,12 +18,14 @@ with lazy:
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.cli.run.run_flags import ConfigFlags
+    from minirun.common.network_request import AskedPorts
     from minirun.oci.run_config import RunOptions
 
-_DEFAULT = "bridge"
 _PORT_FLAGS = frozenset(("publish", "publish_all"))
 _ADDRESS_FLAGS = frozenset(("ip", "ip6", "mac_address", "network_alias"))
 _NAME_FLAGS = frozenset(("dns", "dns_search", "dns_option", "add_host"))
+_ENDPOINT = ("name", "alias", "ip", "ip6", "mac-address")
+"""Keys of --network in its long form."""
 _MOST_PORTS = 1000
 """Of an image that -P publishes all ports of: each is a socket that is held."""
 
@@ -37,13 +39,16 @@ def add(
     host is the host's, and all else a namespace with lo alone. Raises MinirunError, OSError.
     """
     is_default = not words
-    words = words or [_DEFAULT]
+    asked = [_endpoint(word) for word in words or [DEFAULT]]
+    words = [each.network for each in asked]
     if not container_id:
         return run._replace(host_network=words == ["host"])
     alone = ("none", "host", *USERSPACE)
     if len(words) > 1 and (only := [w for w in words if w in alone or ":" in w]):
         raise UsageError(f"--network {only[0]} is the only network of a container")
     kind, _, rest = words[0].partition(":")
+    if words[0] in (*alone, DEFAULT, "default") or kind == "container":
+        _refuse_of_endpoint(asked[0])
     if words[0] in ("none", "host") or kind == "container":
         _refuse(flags, words[0], kind)
     if words[0] == "host":
@@ -63,7 +68,7 @@ def add(
     if reason:
         raise MinirunError(f"--network {words[0]}: {reason}", "--network none or host")
     request = NetworkRequest(
-        "networks", _attachments(flags, words, settings.store), _ports(flags, run),
+        "networks", _attachments(flags, asked, settings.store), _ports(flags, run),
         default=is_default and not flags.given & (_PORT_FLAGS | _ADDRESS_FLAGS),
     )  # fmt: skip
     return _with_names(run, flags, request, always=True)
@@ -122,30 +127,83 @@ def _refuse(flags: ConfigFlags, word: str, kind: str) -> None:
         warn(f"published ports are discarded with --network {word}")
 
 
-def _attachments(flags: ConfigFlags, words: list[str], store: str) -> tuple[Attachment, ...]:
+def _endpoint(word: str) -> Attachment:
+    """Return what one --network says: NAME, or name=NAME,alias=A,ip=ADDRESS. Raises UsageError."""
+    if "=" not in word:
+        return Attachment(word)
+    given: dict[str, str] = {}
+    aliases = []
+    for field in word.split(","):
+        key, equals, value = (part.strip() for part in field.partition("="))
+        key = key.lower()
+        if not equals or key not in _ENDPOINT:
+            what = f"invalid field key {key}" if equals else f"{field!r} is no KEY=VALUE"
+            hint = f"name=NAME,{','.join(f'{each}=…' for each in _ENDPOINT[1:])}"
+            raise UsageError(f"--network {word}: {what}", hint)
+        if key == "alias":
+            aliases.append(value)
+        else:
+            given[key] = value
+    if not given.get("name"):
+        raise UsageError(f"--network {word}: network name/id is not specified", "name=NAME")
+    return Attachment(
+        given["name"], given.get("ip", ""), given.get("ip6", ""), given.get("mac-address", ""),
+        tuple(aliases),
+    )  # fmt: skip
+
+
+def _refuse_of_endpoint(asked: Attachment) -> None:
+    """Raise UsageError if a network that has no names or addresses to choose is asked for some."""
+    if asked.aliases:
+        text = "network-scoped aliases are only supported for user-defined networks"
+        raise UsageError(f"--network {asked.network}: {text}", "minirun network create NAME")
+    mac = asked.network not in (DEFAULT, "default") and asked.mac
+    if asked.address or asked.address6 or mac:
+        text = f"--network {asked.network}: user specified IP address is supported on user defined"
+        raise UsageError(f"{text} networks only", "minirun network create --subnet … NAME")
+
+
+def _attachments(flags: ConfigFlags, asked: list[Attachment], store: str) -> tuple[Attachment, ...]:
     """Return what the container is on. Raises UsageError, NetworkError."""
-    found = []
-    for number, word in enumerate(dict.fromkeys(words)):
-        name = network.DEFAULT if word == "default" else word
+    found: list[Attachment] = []
+    for each in asked:
+        word = each.network
+        name = DEFAULT if word == "default" else network.named(store, word)
+        if name in (one.network for one in found):
+            continue
         if not network.is_name(name) or name in ("none", "host"):
             hint = "none, host, bridge, container:ID, or a name of minirun network ls"
             raise UsageError(f"invalid network {word!r}", hint)
-        if name != network.DEFAULT:
+        if name != DEFAULT:
             network.load(store, name)
         elif flags.given & {"ip", "ip6", "network_alias"}:
             what = "aliases" if "network_alias" in flags.given else "--ip and --ip6"
             text = f"{what} are for networks that you have created, and not {name}"
             raise UsageError(text, "minirun network create NAME; docker says the same")
-        first = number == 0
-        aliases = tuple(names.check_name(one, "--network-alias") for one in flags.network_alias)
+        _refuse_both(flags, each)
+        first = not found
+        aliases = each.aliases or flags.network_alias
         found.append(
             Attachment(
-                name, _address(flags.ip, 4) if first else "",
-                _address(flags.ip6, 6) if first else "",
-                _mac(flags.mac_address) if first else "", aliases,
+                name, _address(each.address or (flags.ip if first else ""), 4),
+                _address(each.address6 or (flags.ip6 if first else ""), 6),
+                _mac(each.mac or (flags.mac_address if first else "")),
+                tuple(names.check_name(one, "--network-alias") for one in aliases),
             )
         )  # fmt: skip
     return tuple(found)
+
+
+def _refuse_both(flags: ConfigFlags, asked: Attachment) -> None:
+    """Raise UsageError if a flag says what this --network says itself."""
+    for key, own, what in (
+        ("network_alias", asked.aliases, "alias"), ("ip", asked.address, "IPv4 address"),
+        ("ip6", asked.address6, "IPv6 address"), ("mac_address", asked.mac, "MAC address"),
+    ):  # fmt: skip
+        if own and key in flags.given:
+            flag = f"--{key.replace('_', '-')}"
+            text = f"conflicting options: cannot specify both {flag} and per-network {what}"
+            raise UsageError(text, "one of them")
 
 
 def _address(text: str, version: int) -> str:
@@ -171,7 +229,7 @@ def _mac(text: str) -> str:
     return ":".join(parts) if text else ""
 
 
-def _ports(flags: ConfigFlags, run: RunOptions) -> tuple[tuple[object, ...], ...]:
+def _ports(flags: ConfigFlags, run: RunOptions) -> AskedPorts:
     """Return the ports to publish, each once. Raises UsageError."""
     found = [port for text in flags.publish for port in ports.parse(text)]
     if flags.publish_all:
@@ -189,7 +247,7 @@ def _ports(flags: ConfigFlags, run: RunOptions) -> tuple[tuple[object, ...], ...
             where = f"{port.host_ip or '0.0.0.0'}:{port.first}/{port.protocol}"
             raise UsageError(f"host port {where} is published twice", "each one once")
         seen.add(key)
-    return tuple(tuple(port) for port in dict.fromkeys(found))
+    return tuple(dict.fromkeys(found))
 
 
 def _with_names(

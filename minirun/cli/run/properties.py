@@ -22,6 +22,7 @@ from minirun.cli.run.run_flags import (
     is_cdi_name,
 )
 from minirun.cli.words import size as bytes_of
+from minirun.common.docker_record import HealthCheck
 from minirun.common.quantities import decimal, listed, nanoseconds
 from minirun.core.errors import UsageError, reason
 from minirun.core.keeping.numbers import LARGEST, whole
@@ -43,6 +44,7 @@ _ULIMITS = (
     "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc",
     "rss", "rtprio", "rttime", "sigpending", "stack",
 )  # fmt: skip
+_LEAST_MEMORY = 6 << 20
 _UNLIMITED = (1 << 64) - 1
 _OWN_FOLDERS = ("pts", "shm", "fd", "mqueue", ".lxc", ".lxd-mounts", ".udev")
 _DEVICE = "--device /dev/x[:/dev/y[:rwm]]"
@@ -97,7 +99,7 @@ _TIMES = {
 """Flag → docker's name of what it sets."""
 
 
-def health(flags: CreateFlags, of_image: dict[str, Any] | None) -> dict[str, Any] | None:
+def health(flags: CreateFlags, of_image: HealthCheck | None) -> HealthCheck | None:
     """Return how the container's health is checked: minirun.docker.health. Raises UsageError."""
     given = sorted(flags.given & HEALTH_FLAGS - {"no_healthcheck"})
     if flags.no_healthcheck:
@@ -105,19 +107,20 @@ def health(flags: CreateFlags, of_image: dict[str, Any] | None) -> dict[str, Any
             name = given[0].replace("_", "-")
             raise UsageError(f"--no-healthcheck and --{name}: conflicting options", "one of them")
         return None
-    found = dict(of_image or {})
+    found = of_image or HealthCheck()
     if flags.health_cmd:
-        found["Test"] = ["CMD-SHELL", flags.health_cmd]
-    if "Test" not in found:
+        found = found._replace(Test=["CMD-SHELL", flags.health_cmd])
+    if not found.Test:
         name = given[0].replace("_", "-")
         raise UsageError(f"--{name}: there is no check, of the image or by --health-cmd")
+    more: dict[str, Any] = {}
     for key, name in _TIMES.items():
         if text := getattr(flags, key):
-            found[name] = _nanoseconds(f"--{key.replace('_', '-')}", text)
+            more[name] = _nanoseconds(f"--{key.replace('_', '-')}", text)
     if flags.health_retries:
         right = "a whole number from 1 up"
-        found["Retries"] = _whole("--health-retries", flags.health_retries, 1, 10**6, right)
-    return found
+        more["Retries"] = _whole("--health-retries", flags.health_retries, 1, 10**6, right)
+    return found._replace(**more)
 
 
 def _nanoseconds(flag: str, text: str) -> int:
@@ -151,6 +154,14 @@ def size(flag: str, text: str) -> int:
         raise _invalid(flag, text, "bytes, or a number with b, k, m or g") from None
 
 
+def memory(flag: str, text: str) -> int:
+    """A size in bytes, from 6 MiB up: with less, docker starts no container."""
+    found = size(flag, text)
+    if found < _LEAST_MEMORY:
+        raise _invalid(flag, text, "6m or more")
+    return found
+
+
 def size_or_none(flag: str, text: str) -> int:
     """A size in bytes, or -1 for none."""
     return -1 if text == "-1" else size(flag, text)
@@ -175,9 +186,9 @@ def cpus(flag: str, text: str) -> dict[str, int]:
     """Such as 1.5: what is used of each period of 100 ms; 0 is docker's word for as it is."""
     if text == "0":
         return {}
-    number = decimal(text)
-    if number is None or not 0.01 <= number <= 4096:
-        raise _invalid(flag, text, "a number of CPUs from 0.01 up, such as 1.5")
+    number, most = decimal(text), len(os.sched_getaffinity(0))
+    if number is None or not 0.01 <= number <= most:
+        raise _invalid(flag, text, f"a number of CPUs from 0.01 to {most}, which there are")
     return {"period": 100_000, "quota": round(number * 100_000)}
 
 

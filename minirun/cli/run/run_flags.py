@@ -48,11 +48,11 @@ def _rows(*rows: tuple[str, ...]) -> dict[str, Flag]:
 # fmt: off
 PROPERTIES = _rows(
     # flag, what reads its value, property of config.json, the value in --help, what --help says
-    ("memory", "size", "linux.resources.memory.limit", "SIZE",
+    ("memory", "memory", "linux.resources.memory.limit", "SIZE",
      "memory limit: bytes, or with b, k, m, g", "-m"),
     ("memory_swap", "size_or_none", "linux.resources.memory.swap", "SIZE",
      "limit of memory and swap together; -1: no limit of swap"),
-    ("memory_reservation", "size", "linux.resources.memory.reservation", "SIZE",
+    ("memory_reservation", "memory", "linux.resources.memory.reservation", "SIZE",
      "the limit when the machine is short of memory"),
     ("memory_swappiness", "swappiness", "linux.resources.memory.swappiness", "N",
      "how readily it is swapped out: 0 to 100 (cgroup v1)"),

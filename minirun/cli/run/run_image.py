@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from minirun.cli import as_runc
+from minirun.cli.flags import ANY
 from minirun.cli.run import run_options
 from minirun.cli.run.run_flags import (
     HEALTH_FLAGS,
@@ -15,6 +16,7 @@ from minirun.cli.run.run_flags import (
 )
 from minirun.common import docker_record
 from minirun.common.docker_record import DockerRecord
+from minirun.common.two_words import free_name
 from minirun.core import endings
 from minirun.core.config import Config
 from minirun.core.container import Container
@@ -26,23 +28,26 @@ from minirun.core.lazy import lazy
 from minirun.image import split, store, workshop
 from minirun.oci import run_config
 from minirun.running import shelves, supervise
-from minirun.running.output import Leaving, OutputLimits, Viewers
+from minirun.running.output import Leaving, OutputLimits, Viewers, check_input
 from minirun.running.reserve import first_record, reserve
 
 with lazy:
     from minirun.cli import words
     from minirun.cli.run import properties
-    from minirun.cli.runc import control, run_bundle
+    from minirun.cli.runc import run_bundle
+    from minirun.common import preferences
     from minirun.engines import rootless_config
     from minirun.gpu.asked.ways import installed_hook
     from minirun.oci.terminal import keys as detach
-    from minirun.running import background, lookup, volumes
+    from minirun.running import background, control, lookup, volumes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from minirun.common.docker_record import Asked
     from minirun.core.keeping.container_record import ContainerRecord
+    from minirun.image.store import Image
     from minirun.running.supervise import SupervisorOptions
 
 
@@ -55,32 +60,28 @@ def main_run(args: list[str], settings: Settings) -> int:
     if unprivileged():
         rootless_config.check_home(settings.root)
     settings = run_options.log_settings(flags, settings)
-    container_id = flags.name or os.urandom(6).hex()
-    options, image = run_options.from_flags(flags, settings, container_id)
-    return _launch(flags, settings, container_id, options, image)
+    return _launch(flags, settings)
 
 
 def main_create(args: list[str], settings: Settings) -> int:
     """Make a container whose command waits for `start`, and print its id: docker's `create`."""
     flags = CreateFlags(args)
     _check(flags)
-    container_id = flags.name or os.urandom(6).hex()
-    options, image = run_options.from_flags(flags, settings, container_id)
-    return _launch(flags, settings, container_id, options, image)
+    return _launch(flags, settings)
 
 
-def _launch(
-    flags: CreateFlags, settings: Settings, container_id: str,
-    options: run_config.RunOptions, image: str,
-) -> int:  # fmt: skip
+def _launch(flags: CreateFlags, settings: Settings) -> int:
     """Make the container; what then depends on the flags. Raises MinirunError, OSError."""
+    container_id, name = os.urandom(32).hex(), flags.name or free_name(settings.root)
+    options, image = run_options.from_flags(flags, settings, container_id)
     document = run_config.config(container_id, options)
     joined = options.joined
     if unprivileged():
         joined = rootless_config.adapt(document, joined)
     config = Config(document, f"{settings.root}/{container_id}", options.choices)
     limits = _limits(flags)
-    health = options.declared.get("healthcheck")
+    own = options.declared.get("healthcheck")
+    health = docker_record.health_check(own) if own else None
     if flags.given & HEALTH_FLAGS:
         health = properties.health(flags, health)
     restart = flags.restart if flags.restart != "no" else ""
@@ -90,28 +91,29 @@ def _launch(
         """Return the container's first record, of the process that calls: its supervisor."""
         record = first_record(settings, container_id, config)._replace(args=list(options.args))
         docker = DockerRecord(
-            managed=True, auto_remove=flags.rm, image=image, gpus=flags.gpus,
+            managed=True, auto_remove=flags.rm, image=image.name, gpus=flags.gpus,
             warnings=list(options.warnings), seccomp=options.seccomp,
-            network=options.network.as_json() if options.network else None,
+            network=options.network,
             default_pids_limit="pids_limit" not in flags.given, declared=options.declared,
             mounts=list(options.mount_records) or None, joined=joined,
             cap_add=flags.cap_add or None, cap_drop=flags.cap_drop or None,
             shared_memory=options.shm == places.SHM,
             labels=options.labels, restart=restart, interactive=flags.interactive, health=health,
+            stdin_once=_is_stdin_ours(flags) and not flags.detach,
             stop_timeout=whole(flags.stop_timeout, -1) or 0,
-            output=limits.as_json() if limits else None,
+            output=limits.as_json() if limits else None, asked=_asked(flags, options, image),
         )  # fmt: skip
         return docker_record.put(record, docker)
 
     def make() -> Container:
         """Make the container's directory, and write --cidfile."""
-        container = reserve(settings, config, record())
+        container = reserve(settings, config, record(), name)
         if flags.cidfile:
             _write_id(flags.cidfile, container)
         return container
 
     if isinstance(flags, RunFlags) and flags.dry_run:
-        shelves.show_plan(Container(settings, config, record()))
+        shelves.show_plan(Container(settings, config, record(), name))
         return 0
     if supervision.detach:
         return background.run(make, supervision)
@@ -121,6 +123,27 @@ def _launch(
         leaving = Leaving(detach.parse(flags.detach_keys), background.step_aside())
         supervision = supervision._replace(leaving=leaving)
     return supervise.run(make, supervision)
+
+
+_ASKED = (
+    "attach", "cgroup_parent", "cidfile", "detach", "device_cgroup_rule", "group_add", "init",
+    "log_opt", "mount", "publish", "publish_all", "user", "userns", "volume", "volumes_from",
+)  # fmt: skip
+"""Flags that `inspect` shows as they were typed."""
+
+
+def _asked(flags: CreateFlags, options: run_config.RunOptions, image: Image) -> Asked:
+    """Return what the command line said, for `inspect` and `ps`."""
+    own = options.env[len(image.env) :]
+    names = {text.partition("=")[0] for text in own}
+    theirs = (text for text in image.env if text.partition("=")[0] not in names)
+    given = "entrypoint" in flags.given
+    asked: Asked = {
+        "image": flags.args[0], "env": [*own, *theirs],
+        "entrypoint": int(bool(flags.entrypoint)) if given else len(image.entrypoint),
+    }  # fmt: skip
+    typed = {name: flags.value(name) for name in _ASKED if name in flags.given}
+    return asked | typed  # type: ignore[return-value]
 
 
 def _supervision(
@@ -136,7 +159,7 @@ def _supervision(
         return supervision._replace(detach=True, held=True)
     if flags.attach and not flags.detach:
         supervision = supervision._replace(
-            shown=tuple(flags.attach), interactive=flags.interactive and "stdin" in flags.attach
+            shown=tuple(flags.attach), interactive=_is_stdin_ours(flags)
         )
     return supervision._replace(viewers=_viewers(flags, settings), pid_file=flags.pid_file)
 
@@ -181,12 +204,7 @@ def _read(args: list[str]) -> RunFlags:
 
 def _check(flags: CreateFlags) -> None:
     """Raise UsageError if an image cannot be run so."""
-    if not flags.args:
-        hint = f"minirun {flags.command} ubuntu; minirun images lists what there is"
-        name, value = flags.taken
-        if name:
-            hint = f"{name} has taken {value} as its value; minirun images lists what there is"
-        raise UsageError(f"{flags.command} needs an image", hint)
+    flags.takes(1, ANY)
     flags.refuse_flags(flags.given & ONLY_WITH_BUNDLE, "without --bundle", "run --bundle DIR ID")
     if flags.name and not (state.is_id(flags.name) and flags.name[0].isalnum()):
         text = f"invalid container name {flags.name!r}"
@@ -207,12 +225,19 @@ def _check(flags: CreateFlags) -> None:
         if name not in ("stdin", "stdout", "stderr"):
             raise UsageError(f"invalid --attach {name!r}", "stdin, stdout or stderr")
     if flags.attach and flags.detach:
-        raise UsageError("--attach and --detach: conflicting options", "one of them")
+        raise UsageError("--attach and --detach: conflicting options", "one of them", 1)
     if isinstance(flags, RunFlags):
         flags.check("sig_proxy", "true", "false")
-        flags.check("progress", "auto", "lanes", "plain", "tty", "quiet")
-    if flags.tty and flags.interactive and not flags.detach and not os.isatty(0):
-        raise UsageError("the input device is not a TTY", "leave -t out", status=1)
+        if "progress" not in flags.given and os.isatty(2):
+            flags.progress = preferences.chosen("progress")
+        flags.check("progress", *preferences.KEYS["progress"])
+    if isinstance(flags, RunFlags) and not flags.detach:
+        check_input(flags.tty, _is_stdin_ours(flags))
+
+
+def _is_stdin_ours(flags: CreateFlags) -> bool:
+    """Return True if the container's input is that of the command which attaches to it."""
+    return flags.interactive and (not flags.attach or "stdin" in flags.attach)
 
 
 def _limits(flags: CreateFlags) -> OutputLimits | None:

@@ -22,7 +22,6 @@ from minirun.oci.run_config import PIDS_LIMIT, RunOptions
 with lazy:
     from minirun.cli import words
     from minirun.cli.run import mounts, network_flags, properties, rights
-    from minirun.cli.runc import control
     from minirun.gpu.asked import (
         request,
         select,
@@ -62,8 +61,8 @@ _OF_NETWORKS = frozenset(
 
 def from_flags(
     flags: ConfigFlags, settings: Settings, container_id: str = ""
-) -> tuple[RunOptions, str]:
-    """Return what the flags ask for, and the image's name.
+) -> tuple[RunOptions, Image]:
+    """Return what the flags ask for, and the image.
 
     For `container_id`, which is about to be made, GPUs that are chosen here (count=N) are reserved.
     Raises MinirunError, OSError.
@@ -103,7 +102,7 @@ def from_flags(
         run = network_flags.add(run, flags, networks, settings, container_id)
     if "gpu_mps" in given:
         run = shelves.join_mps(run, flags.gpu_mps, settings)
-    return run, image.name
+    return run, image
 
 
 def _of_each(flags: ConfigFlags, image: Image) -> RunOptions:
@@ -141,12 +140,21 @@ def _image(flags: ConfigFlags, settings: Settings, container_id: str) -> Image:
     try:
         if not found and "gpus" in flags.given:
             select.parse_gpus(flags.gpus)  # before a registry is asked for what is no image
-        image: Image = found or workshop.call("missing")(flags, settings, container_id)
+        return found or _missing(flags, settings, container_id)
     except (ImageError, UsageError) as error:
         name, value = flags.taken
         if name and _is_image(value, settings.store):
             error.hint = f"{name} has taken {value} as its value: {name} VALUE {value} …"
         raise
+
+
+def _missing(flags: ConfigFlags, settings: Settings, container_id: str) -> Image:
+    """Return an image that the workshop pulls or makes; keep the log of that. Raises ImageError."""
+    image: Image
+    image, flags.earlier = workshop.call("missing")(
+        flags.args[0], settings, container_id, pull=flags.pull, platform=flags.platform,
+        quiet=flags.quiet or flags.progress == "quiet",
+    )  # fmt: skip
     return image
 
 
@@ -235,7 +243,7 @@ def _command(flags: ConfigFlags, image: Image) -> tuple[str, ...]:
 def _check_signal(signal: str, flags: ConfigFlags) -> None:
     """Raise UsageError if `stop` could not send this signal, of the flag or of the image."""
     try:
-        control.signal_number(signal)
+        words.signal_number(signal)
     except UsageError:
         source = "a signal" if flags.stop_signal else "the image's own; --stop-signal TERM"
         text = f"invalid stop signal {signal[:40]!r}"

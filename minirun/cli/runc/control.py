@@ -1,43 +1,20 @@
 """runc's small commands, to the letter, for engines: start, kill, delete, pause, resume.
 
-runtime.md ("Operations"), signal(7), pidfd_send_signal(2). pause and resume are the freezer of the
-container's cgroup, cgroups(7): version 1 has a controller for it (freezer.state), version 2 a file
-in every cgroup (cgroup.freeze). Whether a container is paused is asked of the kernel each time, so
-a crash between the two leaves nothing to repair.
+What they do to a container: minirun.running.control.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-
 from minirun.cli.flags import Flags, flag
-from minirun.common import docker_record
-from minirun.core import endings
-from minirun.core.container import Container
-from minirun.core.errors import ConfigError, HookError, MinirunError, StateError, UsageError
-from minirun.core.handshake import Channel
+from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping import state
-from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.settings import Settings
-from minirun.core.keeping.state_file import DamagedRecord
-from minirun.core.keeping.visible import warn
-from minirun.core.kernel import signals
 from minirun.core.lazy import lazy
-from minirun.running import ends, lookup, notify
+from minirun.engines import roots
+from minirun.running import control, lookup
 
 with lazy:
-    from minirun import cgroups
-    from minirun.cgroups import stopping
-    from minirun.running import (
-        force_delete,  # 10 ms, for what hardly ever is
-        gc,
-    )
-
-SIGNALS: dict[str, int] = {
-    name[3:]: number for name, number in vars(signals).items()
-    if name.startswith("SIG") and not name.startswith("SIG_")
-}  # fmt: skip
+    from minirun.cli import words
 
 
 class Kill(Flags):
@@ -57,32 +34,15 @@ class Delete(Flags):
 
 def main_start(args: list[str], settings: Settings) -> int:
     """Let a created container run its command."""
-    container = lookup.load(settings, args[0])
+    container = lookup.load(settings, roots.own(settings, args[0]))
     status = container.record.status
     if status == state.STOPPED:
         raise StateError("cannot start a container that has stopped")
     if status != state.CREATED:
         text = f"cannot start a container in the {status} state"
         raise StateError(text, "minirun ps -a shows the states")
-    start(container)
+    control.start(container)
     return 0
-
-
-def start(container: Container) -> None:
-    """Let a created container run its command. Raises MinirunError, OSError."""
-    container.open_log()
-    report = os.open(f"{container.directory}/init.fifo", os.O_RDONLY | os.O_NONBLOCK)
-    os.set_blocking(report, True)
-    ready, pid = None, container.record.pid
-    if notify.manager():
-        ready, init = notify.listen(container.directory), os.pidfd_open(pid)
-    try:
-        endings.start(container, Channel(report, -1, "init"))
-    except HookError:  # of poststart
-        endings.destroy(container)
-        raise
-    if ready:
-        notify.relay_or_warn(ready, init, pid)
 
 
 def main_kill(args: list[str], settings: Settings) -> int:
@@ -91,44 +51,10 @@ def main_kill(args: list[str], settings: Settings) -> int:
     if not 1 <= len(flags.args) <= 2:
         text = f'"minirun kill" needs an id and perhaps a signal, got {len(flags.args)} arguments'
         raise UsageError(text, "minirun kill ID [SIGNAL]", 1)
-    number = signal_number(flags.args[1] if len(flags.args) > 1 else "TERM")
-    kill(lookup.load(settings, flags.args[0]), number, everyone=flags.all)
+    number = words.signal_number(flags.args[1] if len(flags.args) > 1 else "TERM")
+    container = lookup.load(settings, roots.own(settings, flags.args[0]))
+    control.kill(container, number, everyone=flags.all)
     return 0
-
-
-def kill(container: Container, number: int, *, everyone: bool = False) -> None:
-    """Send a signal to a container's init, or to all its processes. Raises MinirunError, OSError.
-
-    With `everyone` a container that has stopped is no error, since containerd's shim asks so. KILL
-    is for all of them too if the container has no pid namespace of its own: the end of init is not
-    theirs then.
-    """
-    shared = not container.config.new_namespace("pid") and cgroups.cgroup_of(container).exists()
-    if everyone or (shared and number == signals.SIGKILL):
-        stopping.kill(cgroups.cgroup_of(container), number)
-        return
-    if number == signals.SIGKILL and docker_record.of(container.record).restart:
-        ends.halt(container)  # as with docker
-    endings.kill(container.record, number)
-    paused = container.record.status == state.PAUSED
-    if number == signals.SIGKILL and paused and cgroups.cgroup_of(container).version == 1:
-        # version 1 delivers no signal to a frozen process, not even this one
-        cgroups.cgroup_of(container).set_frozen(False)
-
-
-def signal_number(text: str) -> int:
-    """Return 15 for TERM, SIGTERM, sigterm and 15; 37 for SIGRTMIN+3. Raises UsageError."""
-    name = text.upper().removeprefix("SIG")
-    base, sign, step = name[:5], name[5:6], name[6:]
-    if name in SIGNALS:
-        return SIGNALS[name]
-    steps = whole(step, 0, 15) if len(step) < 3 else None
-    number = whole(text, 0, 64) if len(text) < 3 else None
-    if (base, sign) in (("RTMIN", "+"), ("RTMAX", "-")) and steps is not None:
-        return SIGNALS[base] + (steps if sign == "+" else -steps)
-    if number is None:
-        raise UsageError(f"unknown signal {text!r}", "a name such as TERM, or a number", status=1)
-    return number
 
 
 def main_delete(args: list[str], settings: Settings) -> int:
@@ -136,65 +62,20 @@ def main_delete(args: list[str], settings: Settings) -> int:
     flags = Delete(args)
     if not flags.args:
         raise UsageError('"minirun delete" needs at least one id', "minirun delete ID", 1)
-    for container_id in flags.args:
-        delete(settings, container_id, force=flags.force)
+    for name in flags.args:
+        control.delete(settings, roots.own(settings, name), force=flags.force)
     return 0
-
-
-def delete(settings: Settings, container_id: str, *, force: bool) -> None:
-    """Delete one container. Raises MinirunError, OSError."""
-    state.check_id(container_id)
-    try:
-        container = lookup.load(settings, container_id)
-    except (StateError, ConfigError) as error:
-        if not force:
-            raise
-        _delete_without_record(settings, container_id, error)
-        return
-    status = container.record.status
-    if status in (state.RUNNING, state.PAUSED, state.CREATING) and not force:
-        text = f"cannot delete container {container_id} that is not stopped: {status}"
-        raise StateError(text, f"minirun delete --force {container_id}")
-    endings.destroy(container)
-
-
-def _delete_without_record(settings: Settings, container_id: str, error: MinirunError) -> None:
-    """Finish what a killed `delete` has begun, or end what has no whole record any more."""
-    if isinstance(error, DamagedRecord):
-        warn(force_delete.salvage(settings, container_id, error))
-    elif os.path.lexists(f"{settings.root}/{container_id}"):
-        raise error
-    else:
-        gc.remove_abandoned(settings.root)
 
 
 def main_pause(args: list[str], settings: Settings) -> int:
     """Stop all processes of a container where they are."""
-    pause(lookup.load(settings, Flags(args, "pause").one_id()))
+    name = Flags(args, "pause").one_id()
+    control.pause(lookup.load(settings, roots.own(settings, name)))
     return 0
-
-
-def pause(container: Container) -> None:
-    """Stop all processes of a container where they are. Raises StateError, OSError."""
-    if container.record.status not in (state.CREATED, state.RUNNING):
-        raise StateError("container not running", f"it is {container.record.status}")
-    try:
-        stopping.freeze(cgroups.cgroup_of(container))
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENODEV):
-            raise
-        raise StateError("container not running", "it has just ended") from None
 
 
 def main_resume(args: list[str], settings: Settings) -> int:
     """Let the processes of a paused container go on."""
     flags = Flags(args, "resume")
-    resume(lookup.load(settings, flags.one_id()))
+    control.resume(lookup.load(settings, roots.own(settings, flags.one_id())))
     return 0
-
-
-def resume(container: Container) -> None:
-    """Let the processes of a paused container go on. Raises StateError, OSError."""
-    if container.record.status != state.PAUSED:
-        raise StateError("container not paused", f"it is {container.record.status}")
-    cgroups.cgroup_of(container).set_frozen(False)

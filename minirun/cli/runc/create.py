@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from minirun.cli.flags import Flags, flag
 from minirun.core.errors import UsageError
 from minirun.core.keeping.choices import Choices
 from minirun.core.keeping.settings import Settings
-from minirun.gpu.vendors.signs import GPU_DRIVERS, OTHER_VENDORS
 from minirun.running import bundle
 
 TYPE_CHECKING = False
@@ -40,21 +37,7 @@ def bundle_options(flags: Create | RunFlags, choices: Choices) -> bundle.BundleO
     if len(flags.args) != 1:
         raise UsageError(f'"minirun create" needs exactly one id, got {len(flags.args)}', status=1)
     return bundle.BundleOptions(
-        flags.args[0], flags.bundle, bundle_choices(choices), flags.console_socket,
+        flags.args[0], flags.bundle, bundle.choices(choices), flags.console_socket,
         flags.pidfd_socket, flags.pid_file, flags.preserve_fds, flags.no_pivot,
         flags.no_new_keyring,
-    )  # fmt: skip
-
-
-def bundle_choices(before: Choices) -> Choices:
-    """Return what is chosen `before` the command for a bundle. Raises UsageError."""
-    driver, root, gpus = before.gpu_driver, before.driver_root, before.gpus
-    if driver and driver not in GPU_DRIVERS:
-        raise UsageError(f"invalid --gpu-driver {driver!r}", ", ".join(GPU_DRIVERS))
-    if gpus and driver not in OTHER_VENDORS:
-        hint = "NVIDIA_VISIBLE_DEVICES in config.json names NVIDIA's; or --gpu-driver=amd"
-        raise UsageError(f"--gpus {gpus}: with a bundle only of amd, intel and gaudi", hint)
-    return before._replace(
-        driver_root=root and os.path.abspath(root), gpus=gpus or None,
-        dev_root=before.dev_root and os.path.abspath(before.dev_root),
     )  # fmt: skip

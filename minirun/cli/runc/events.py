@@ -26,6 +26,7 @@ from minirun.core.container import Container
 from minirun.core.errors import StateError
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping.settings import Settings
+from minirun.engines import roots
 from minirun.running import lookup
 
 TYPE_CHECKING = False
@@ -64,9 +65,9 @@ def _events(flags: Events, settings: Settings) -> int:
     interval = duration(flags.interval)
     if not flags.args:
         _follow(settings.root)
-    container = lookup.load(settings, flags.one_id())
+    container = lookup.load(settings, roots.own(settings, flags.one_id()))
     if container.record.status == state.STOPPED:
-        raise StateError(f"container with id {container.id} is not running")
+        raise StateError(f"container with id {container.name} is not running")
     if flags.stats:
         _print_event(container, "stats")
         return 0

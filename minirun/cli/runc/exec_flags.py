@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from minirun.cli.flags import Flags, flag
 
+RUNCS = frozenset(
+    (
+        "additional_gids", "apparmor", "cap", "cgroup", "console_socket", "ignore_paused",
+        "no_new_privs", "pid_file", "pidfd_socket", "preserve_fds", "process", "process_label",
+    )
+)  # fmt: skip
+"""Flags of `exec` that docker has not."""
+
 
 class ExecFlags(Flags):
     """Run a command in a running container."""

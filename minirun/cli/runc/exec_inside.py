@@ -1,8 +1,9 @@
 """`minirun exec` once the interpreter is sealed: the process, its streams, and its end.
 
 Where exec itself fails, runc's status is 255, and that is what engines wait for; in a container
-that `minirun run IMAGE` made it is docker's, 126 or 127. In the same containers -i and -d are
-docker's too; elsewhere the caller's streams are handed on.
+that `minirun run IMAGE` made, or where there is none and no flag is runc's, it is docker's: 1, 126
+or 127. In the same containers -i and -d are docker's too; elsewhere the caller's streams are handed
+on.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import os
 
 from minirun.cgroups import below, cgroup_of
-from minirun.cli.runc.exec_flags import ExecFlags
+from minirun.cli.flags import ANY
+from minirun.cli.runc.exec_flags import RUNCS, ExecFlags
 from minirun.cli.words import lines_of, variables
 from minirun.common import docker_record
 from minirun.core import endings, events, extras
@@ -51,13 +53,9 @@ _INHERITED = ("capabilities", "apparmorProfile", "selinuxLabel", "oomScoreAdj")
 
 def run(flags: ExecFlags, settings: Settings) -> int:
     """Run the command; return its exit status. Raises MinirunError, OSError."""
-    lacking = UsageError("exec needs a container and a command", "minirun exec ID COMMAND", 1)
-    if not flags.args:
-        raise lacking
-    container, managed = None, False
+    flags.takes(1 if flags.process else 2, ANY)
+    container, managed = None, not flags.given & RUNCS
     try:
-        if len(flags.args) < 2 and not flags.process:
-            raise lacking
         container, managed = _find(flags.args[0], settings)
         return _exec(container, flags, managed)
     except (MinirunError, OSError) as caught:
@@ -74,7 +72,7 @@ def run(flags: ExecFlags, settings: Settings) -> int:
 
 
 def _not_running(container: Container) -> StateError:
-    return StateError(f"container {container.id} is not running", status=1)
+    return StateError(f"container {container.name} is not running", status=1)
 
 
 def _find(name: str, settings: Settings) -> tuple[Container, bool]:
@@ -113,6 +111,7 @@ def _exec(container: Container, flags: ExecFlags, managed: bool) -> int:
         container.cgroup = below.with_init(cgroup_of(container), init["pid"])
     if managed and not flags.console_socket:  # without -i no input; with -d no output either
         leaving = None
+        output.check_input(flags.tty, flags.interactive and not flags.detach)
         if flags.tty and flags.interactive and not flags.detach and os.isatty(0):
             leaving = output.Leaving(keys.parse(flags.detach_keys), background.step_aside())
         streams = output.Streams(container, flags.interactive, flags.detach, leaving=leaving)

@@ -14,6 +14,7 @@ from minirun.cli.output import show, write
 from minirun.core.keeping import jsonlite, state
 from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
+from minirun.engines import roots
 from minirun.running import listing
 from minirun.running.visible_json import clean_json
 
@@ -36,7 +37,8 @@ class List(Flags):
 
 def main_state(args: list[str], settings: Settings) -> int:
     """Print a container's state as JSON (runtime.md, "Query State")."""
-    record = state.load(settings.root, Flags(args, "state").one_id())
+    name = Flags(args, "state").one_id()
+    record = state.load(settings.root, roots.own(settings, name))
     return write(clean_json(jsonlite.dumps(state.public(record), indent=2)) + "\n")
 
 

@@ -90,7 +90,8 @@ def _change(flags: Update, changes: dict[str, Any], settings: Settings) -> int:
     if not flags.args:
         flags.one_id()  # runc's words
     if len(flags.args) == 1:
-        _update(_find(settings, flags.args[0]), flags, changes, show)
+        name = flags.args[0]
+        _update(_find(settings, name), flags, changes, lambda: show([name]))
         return 0
     return each(flags.args, lambda name: _update(_find(settings, name), flags, changes))
 
@@ -101,7 +102,7 @@ def _find(settings: Settings, name: str) -> Container:
 
 def _update(
     container: Container, flags: Update, changes: dict[str, Any],
-    say: Callable[[list[str]], object] | None = None,
+    say: Callable[[], object] | None = None,
 ) -> None:  # fmt: skip
     """Change one container; `say` prints the name of docker's. Raises MinirunError, OSError."""
     record, docker = container.record, docker_record.of(container.record)
@@ -109,7 +110,7 @@ def _update(
         text = "you must provide one or more flags when using this command"
         raise UsageError(text, "such as --memory 512m, --cpus 1.5, --restart no", 1)
     if flags.restart and docker.auto_remove:
-        raise StateError(f"{container.id} is removed at its end (--rm)", "leave --restart out", 1)
+        raise StateError(f"{container.name} is removed at its end (--rm)", "leave --restart out", 1)
     if record.status == state.CREATING or (record.status == state.STOPPED and not docker.managed):
         raise StateError("container not running", f"it is {record.status}")
     merged = validate.resources(merge(record.resources or container.config.resources, changes))
@@ -124,7 +125,7 @@ def _update(
         record = record._replace(cgroup=cgroup_of(container).record())
     container.save(record)
     if say and docker.managed:
-        say([container.id])
+        say()
 
 
 def _policy(text: str) -> str:

@@ -2,8 +2,8 @@
 
     ROOT/.new/PID-TIME     `make` makes it; the caller writes the record in it, and the other files
     ROOT/ID                `give_name` renames it: of two containers with one name, one is made
-    ROOT/.new/PID-TIME     `remove` empties it, except the record, and renames it back
-                           the record is removed, then the directory
+    ROOT/.new/PID-TIME     `remove` empties it, except record and name, and renames it back
+                           these are removed, then the directory
 
 So what has a container's name always has a whole record, at whatever moment a command is killed. A
 directory in .new belongs to the process PID; when that has ended, the next `gc` removes it. runc
@@ -29,6 +29,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_LAST = (places.NAME, places.STATE)
+"""What a container's directory has as long as it has the container's id."""
+
 
 def make(root: str) -> str:
     """Make a directory that has no container's name yet; return its path. Raises OSError."""
@@ -51,10 +54,10 @@ def give_name(path: str, directory: str) -> None:
 
 
 def remove(root: str, container_id: str, clear: Callable[[int], None] | None = None) -> None:
-    """Remove a container's directory, the record last. Do nothing if it does not exist.
+    """Remove a container's directory, record and name last. Do nothing if it does not exist.
 
     Several processes may call this at once: the first one works, the others wait for it. `clear`
-    gets a descriptor of the directory and removes what is in it, except the record. A mount
+    gets a descriptor of the directory and removes what is in it, except record and name. A mount
     below it is not entered, and another directory that takes its name is not touched.
     Raises StateError if the directory is not minirun's, OSError.
     """
@@ -73,16 +76,18 @@ def remove(root: str, container_id: str, clear: Callable[[int], None] | None = N
     finally:
         os.close(fd)
     try:
-        os.unlink(f"{path}/{places.STATE}")
+        for name in _LAST:
+            if os.path.lexists(f"{path}/{name}"):
+                os.unlink(f"{path}/{name}")
         os.rmdir(path)
     except OSError:  # the record is a directory
         tree.remove_tree(path)
 
 
 def empty(fd: int) -> None:
-    """Remove what is in the directory `fd`, except the record. Raises OSError."""
+    """Remove what is in the directory `fd`, except record and name. Raises OSError."""
     for name in os.listdir(fd):
-        if name == places.STATE:
+        if name in _LAST:
             continue
         try:
             os.unlink(name, dir_fd=fd)

@@ -16,6 +16,7 @@
     ROOT/                         a state root: --root, $MINIRUN_ROOT; an engine has one of its own
         .new/PID-TIME/            a container's directory without its name  core/keeping/directories
         .history/TIME.N.ID.jsonl  the log of a container that is gone       running/kept_logs
+        .names/NAME               a link to ../ID                           common/naming
         .gpus/holders.json        which container has which GPU             gpu/share
         .mps/pipe/, .mps/log/     of NVIDIA's MPS daemon                    toolkit/mps
         .labs/NAME/               a broken container, to be mended          faces/teach/lab/folder
@@ -31,7 +32,7 @@
         notify/notify.sock        the command says here that it is ready    running/notify
         health.json, health.pid   what its health checks find, one of them  docker/health
         attach.sock               `attach` comes here                       docker/attached
-        halted                    its supervisor is to start it no more     core/endings
+        halted                    its supervisor is to start it no more     running/ends
         gate.fifo                 a run waits here between two stages       core/gates
         seccomp.json              the compiled filter of system calls       oci/seccomp
         edits.json                what was put in for the GPUs              core/stages/s5_inject
@@ -42,22 +43,21 @@
         volumes/0/ …              what it has in an image's volumes         running/reserve
         shm/                      its /dev/shm, if others may join it       running/shared_memory
         log.json, log.json.1 …    what the command wrote to its streams     running/output_files
-        name                      what `rename` has called it               running/renamed
+        name                      its name, if that is not its id           common/naming
         criu.pid                  the pid of an init that CRIU restored     toolkit/criu/restore
 
 Only `run IMAGE` has rootfs, upper, work, lower, volumes. Without privileges: engines/rootless.
 """
 
+# A name that one module alone needs stands there.
+
 # The store. A folder's name stands here; its path is f"{store}/{places.IMAGES}", and so on.
 STORE = "/var/lib/minirun"
 IMAGES, DRIVERS, ROOTS, CONTAINERS = "images", "drivers", "roots", "containers"
-NETWORKS, NETWORK, LEASES = "networks", "network.json", "leases"
-FORWARDING, DOCKER_USER, FIREWALLD = ".forwarding", ".docker-user", ".firewalld"
-VOLUME, VOLUME_DATA = "volume.json", "_data"
 
 # A state root: a container's directory is f"{root}/{id}".
 ROOT = f"{STORE}/{CONTAINERS}"
-NEW, HISTORY, GPU_HOLDERS, MPS = ".new", ".history", ".gpus", ".mps"
+NEW, HISTORY, NAMES = ".new", ".history", ".names"
 
 # A container's directory, and a bundle, which has a config.json too.
 STATE, NEXT_STATE, CONFIG = "state.json", ".state.", "config.json"

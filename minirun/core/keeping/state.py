@@ -32,6 +32,9 @@ CREATING, CREATED, RUNNING, STOPPED, PAUSED = STATUSES
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-.")
 
 
+_NO_NAME = (FileNotFoundError, PermissionError, StateError)
+
+
 def check_id(container_id: str) -> str:
     """Return `container_id` if it is a name and not a path. Raises StateError.
 
@@ -47,6 +50,40 @@ def check_id(container_id: str) -> str:
 def is_id(text: str) -> bool:
     """Return True if a text may be a container's id."""
     return bool(text) and set(text) <= _SAFE and text[0] != "." and len(text) <= 1024
+
+
+def is_made_up(container_id: str) -> bool:
+    """Return True for an id of 64 hex digits, as minirun and most engines make them up."""
+    return len(container_id) == 64 and not container_id.strip("0123456789abcdef")
+
+
+def short(container_id: str) -> str:
+    """Return the begin of an id that was made up, as docker does: 12 of its 64 digits."""
+    return container_id[:12] if is_made_up(container_id) else container_id
+
+
+def name_of(directory: str) -> str:
+    """Return the name of the container in a directory: its id, if it has no other.
+
+    minirun.common.naming. Raises OSError, such as EMFILE.
+    """
+    container_id = directory.rpartition("/")[2]
+    try:
+        fd = state_file.open_directory(directory)
+    except (*_NO_NAME, NotADirectoryError):
+        return container_id
+    try:
+        name = state_file.read_file(fd, places.NAME).decode(errors="replace")
+    except (*_NO_NAME, ValueError):
+        return container_id
+    finally:
+        os.close(fd)
+    return name if is_id(name) else container_id
+
+
+def shown_name(directory: str) -> str:
+    """Return a container's name as a list shows it: an id of 64 digits in short."""
+    return short(name_of(directory))
 
 
 def timestamp(when: float | None = None) -> str:
@@ -124,7 +161,7 @@ def write_next(directory: str, record: ContainerRecord) -> str:
         try:
             field_types.check_plain({name: value})
         except ValueError as error:
-            raise MinirunError(f"{name} of container {record.id}: {error}") from None
+            raise MinirunError(f"{name} of container {name_of(directory)}: {error}") from None
     _write_or_remove(path, jsonlite.dumps(document))
     return path
 

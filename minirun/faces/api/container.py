@@ -7,6 +7,7 @@ looked at (state.json, /proc, the log) is read here.
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -17,11 +18,15 @@ from minirun.common.waiting import until
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.keeping import state
 from minirun.core.keeping.container_record import ContainerRecord
+from minirun.core.lazy import lazy
 from minirun.faces.api.child import TICK, Location, words_of
 from minirun.faces.api.devices import DeviceDiff
 from minirun.faces.api.namespaces import Namespaces
 from minirun.faces.api.table import Table, Tabular
 from minirun.faces.api.timeline import Timeline, of_container
+
+with lazy:
+    from minirun.common import naming
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,18 +52,31 @@ class Result(NamedTuple):
 
 
 class ContainerHandle(Tabular):
-    """A container by its id, made by :func:`minirun.run` or on the command line.
+    """A container by its id or name, made by :func:`minirun.run` or on the command line.
 
     As a context manager it is removed at the end of the block.
     """
 
     def __init__(self, id: str, place: Location | None = None) -> None:
-        self.id = state.check_id(id)
+        """`id`: its id or its name, also of one that is about to be made."""
+        self._given, self._id = state.check_id(id), ""
         self.place = place or Location.usual()
         self._kept: ContainerRecord | None = None
         """What was known last, for when there is no container any more; None if nothing was."""
         self._output: str | None = None
         """What its command had written when it was removed."""
+
+    @property
+    def id(self) -> str:
+        """Its id; the name that it was asked for by as long as there is no such container."""
+        self._id = self._id or naming.id_of(self.place.root, self._given)
+        return self._id or self._given
+
+    @property
+    def name(self) -> str:
+        """What it is called; the name that it was asked for by if it is not there."""
+        found = f"{self.place.root}/{self.id}"
+        return state.name_of(found) if os.path.lexists(found) else self._given
 
     def _record(self) -> ContainerRecord | None:
         """Return what state.json says now; the last known if the container has gone."""
@@ -88,6 +106,12 @@ class ContainerHandle(Tabular):
         return record.supervisor["pid"] if record else 0
 
     @property
+    def never_began(self) -> bool:
+        """True if its start has failed, and its command has never run."""
+        record = self._record()
+        return record is not None and docker_record.of(record).never_began
+
+    @property
     def exit_status(self) -> int | None:
         """The exit status of its command, 128 + n for signal n; None while it runs."""
         record = self._record()
@@ -110,7 +134,7 @@ class ContainerHandle(Tabular):
         Raises StateError if it has ended and no snapshot was taken.
         """
         pid = self.pid
-        return Namespaces.of(pid, f"container {self.id}") if pid else self.timeline.namespaces
+        return Namespaces.of(pid, f"container {self.name}") if pid else self.timeline.namespaces
 
     @property
     def devices(self) -> DeviceDiff:
@@ -158,7 +182,7 @@ class ContainerHandle(Tabular):
             raise state.no_such_container(self.id)
         seconds = float("inf") if timeout is None else timeout
         if not until(lambda: self.status in (state.STOPPED, REMOVED), seconds, TICK):
-            raise TimeoutError(f"container {self.id} still runs after {timeout} s")
+            raise TimeoutError(f"container {self.name} still runs after {timeout} s")
         while self.exit_status is None and self._kept and state.is_alive(self._kept.supervisor):
             time.sleep(TICK)  # its supervisor is about to write it down
         return self.exit_status
@@ -198,7 +222,7 @@ class ContainerHandle(Tabular):
         record = self._record()
         if record is None:
             rows = [("image", ""), ("command", ""), ("status", REMOVED)]
-            return Table(("container", self.id), rows)
+            return Table(("container", self.name), rows)
         command = " ".join(record.args or [])
         docker = docker_record.of(record)
         rows = [("image", docker.image or ""), ("command", command), ("status", record.status)]
@@ -209,4 +233,4 @@ class ContainerHandle(Tabular):
         if docker.gpus:
             simulated = " (SIMULATED)" if self.timeline.simulated else ""
             rows.append(("GPUs", f"{docker.gpus}{simulated}"))
-        return Table(("container", self.id), rows)
+        return Table(("container", self.name), rows)

@@ -12,10 +12,14 @@ from typing import Any, NamedTuple, SupportsIndex
 
 from minirun.core.errors import MinirunError, StateError
 from minirun.core.keeping import places
-from minirun.faces.api.child import Child, words_of
+from minirun.core.lazy import lazy
+from minirun.faces.api.child import Child, Location, words_of
 from minirun.faces.api.container import REMOVED, ContainerHandle
 from minirun.faces.api.stream import OWN, Echo, Show, screen
 from minirun.faces.show.log.event import Tail
+
+with lazy:
+    from minirun.common import two_words
 
 FlagValue = str | float | bool | Collection[str] | Mapping[str, str | float | None] | None
 """What a flag of the command line may be as a keyword argument."""
@@ -82,8 +86,9 @@ def run(
     Other flags are the command line's, with _ for -: memory="64m", read_only=True, env={"A": "1"}
     or env=["A=1"].
 
-    Raises RunError if minirun could not do it, with what the command line would say. A command
-    that fails is no error: see `exit_status`. An interrupt removes the container.
+    Raises RunError if minirun could not do it, with what the command line would say, and removes
+    what there is of the container. A command that fails is no error: see `exit_status`. An
+    interrupt removes the container.
     """
     able, reason = can_run()
     if not able:
@@ -92,7 +97,7 @@ def run(
     container = named(name)
     taken = container.status != REMOVED
     given = {"gpus": wanted, "detach": detach, "snapshots": snapshots, **flags}
-    words = ["run", "--quiet", "--name", container.id, *flags_of(given), "--", *asked]
+    words = ["run", "--quiet", "--name", container.name, *flags_of(given), "--", *asked]
     child = Child(container.place.argv(*words))
     try:
         echo = ("stderr",) if detach else ("stdout", "stderr")  # `run -d` prints the id
@@ -100,8 +105,10 @@ def run(
     except BaseException:
         _end(child, None if taken else container)
         raise
+    if failed := container.never_began and not taken:
+        container.remove()
     ours = (detach and status == 0) or container.supervisor == child.process.pid
-    if not ours:
+    if failed or not ours:
         reason = child.errors.strip().rpartition("\n")[2].removeprefix(OWN)
         raise RunError(reason or f"minirun ended with status {status}", status, container)
     return container
@@ -122,7 +129,7 @@ def asked_for(
 def named(name: str | None) -> ContainerHandle:
     """Return the container of this name, or of a new one. Raises RunError."""
     try:
-        return ContainerHandle(name or os.urandom(6).hex())
+        return ContainerHandle(name or two_words.free_name(Location.usual().root))
     except StateError as error:
         raise RunError(error.line()) from None
 
@@ -131,9 +138,12 @@ def _follow(
     child: Child, container: ContainerHandle, show: Show | None, streams: tuple[str, ...]
 ) -> int:
     """Show the run, and what comes on the `streams`, until minirun ends; its exit status."""
-    tail = Tail(f"{container.place.root}/{container.id}/{places.EVENTS}")
+    tail = Tail("")
 
     def show_new() -> None:
+        tail.path = (
+            f"{container.place.root}/{container.id}/{places.EVENTS}"  # known once it is there
+        )
         if show:
             show(tail.events(), False)
 

@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 from minirun.common import docker_record
 from minirun.core.errors import MinirunError, StateError
-from minirun.core.keeping import state
 from minirun.core.lazy import lazy
 from minirun.faces.api.child import Location
 from minirun.faces.api.table import Shown
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from minirun.faces.api.container import ContainerHandle
 
 with lazy:
+    from minirun.common import naming
+    from minirun.core.keeping import state
     from minirun.net import network as networks  # which needs Unix
 
 _SVG = "http://www.w3.org/2000/svg"
@@ -79,11 +80,12 @@ def network(of: str | ContainerHandle | None = None) -> NetworkView:
 
 def _of_container(place: Location, container_id: str) -> list[str]:
     """Return the names of a container's networks. Raises StateError."""
-    record = state.load(place.root, state.check_id(container_id))
-    rows = (docker_record.of(record).network or {}).get("networks", ())
-    if not rows:
-        raise StateError(f"container {record.id} has no network of minirun's")
-    return [row["network"] for row in rows]
+    record = naming.record_of(place.root, container_id)
+    names = [each.network for each in docker_record.of(record).attachments]
+    if not names:
+        name = state.name_of(record.directory)
+        raise StateError(f"container {name} has no network of minirun's")
+    return names
 
 
 def _drawn(place: Location, how: str, names: list[str]) -> str:

@@ -41,6 +41,7 @@ class Timeline(Shown):
         self.level = level
         """What its text shows: "stages" and their milestones, or all "syscalls"."""
         self.id = recording.id
+        self.name = recording.name
         self.stages = recording.stages
         """The stages of Figure 3 that began; times in nanoseconds (CLOCK_MONOTONIC)."""
         self.messages = recording.messages
@@ -63,7 +64,7 @@ class Timeline(Shown):
     @property
     def namespaces(self) -> Namespaces:
         """Those of init, as the last snapshot has them. Raises StateError without snapshots."""
-        return Namespaces.recorded(self._last("namespaces"), f"container {self.id}")
+        return Namespaces.recorded(self._last("namespaces"), f"container {self.name}")
 
     @property
     def host(self) -> Namespaces:
@@ -75,14 +76,14 @@ class Timeline(Shown):
         """What stage 5 changed. Raises StateError without snapshots."""
         taken = self.snapshots
         if not {"5:begin", "5:end"} <= taken.keys():
-            raise StateError(f"{self.id} has no snapshots of stage 5", _HINT)
+            raise StateError(f"{self.name} has no snapshots of stage 5", _HINT)
         return DeviceDiff.between(taken["5:begin"], taken["5:end"], simulated=self.simulated)
 
     def _last(self, part: Literal["namespaces", "host_namespaces"]) -> dict[str, str]:
         for taken in reversed(list(self.snapshots.values())):
             if found := taken.get(part):
                 return dict(found)
-        raise StateError(f"{self.id} was recorded without snapshots", _HINT)
+        raise StateError(f"{self.name} was recorded without snapshots", _HINT)
 
     def __len__(self) -> int:
         return len(self.recording.events)
@@ -175,7 +176,7 @@ def of_container(root: str, container_id: str) -> Timeline:
     Raises StateError if there is none (any more).
     """
     path = find.of_container(container_id, root)
-    found = [each for each in read(path) if each.id == container_id] if path else []
+    found = [each for each in read(path) if container_id in (each.id, each.name)] if path else []
     if not found:
         raise StateError(f"nothing is recorded of container {container_id!r}")
     return Timeline(found[0])

@@ -118,7 +118,7 @@ def _of_last_failure(settings: Settings, tongue: str) -> list[Topic]:
     """
     entry, own = journal.last_failure(), recorded.last_failure(settings)
     if own and (not entry or own.when >= entry.when):
-        _say(own.when, f"container {own.id}, stage {own.stage}", own.error)
+        _say(own.when, f"container {own.name}, stage {own.stage}", own.error)
         return knowledge.error_text(own.error, tongue) or [knowledge.stage(own.stage, tongue)]
     if entry:
         _say(entry.when, entry.program, entry.text)

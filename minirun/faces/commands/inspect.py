@@ -15,12 +15,13 @@ from contextlib import closing
 from minirun.cgroups import cgroup_of
 from minirun.cgroups.reading import listing
 from minirun.cli import part
-from minirun.cli.flags import Flags, flag
+from minirun.cli.flags import ANY, Flags, flag
 from minirun.cli.output import show, write
 from minirun.common import docker_record, screen, table
 from minirun.core.config import environment_of
 from minirun.core.container import Container
 from minirun.core.errors import StateError, UsageError
+from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import say
 from minirun.core.lazy import lazy
@@ -58,6 +59,7 @@ class Inspect(Flags):
     format: str = flag("-f")
     size: bool = flag("-s")
     type: str
+    text: bool
     json: bool
 
 
@@ -81,15 +83,24 @@ class GpuDiff(Flags):
 
 
 def main_inspect(args: list[str], settings: Settings) -> int:
-    """Print what a container is made of, or its device rules; with --format docker's document."""
+    """Print what a container is made of, its device rules, or docker's document.
+
+    docker's is printed if a flag of docker's is given, or if standard output is no terminal; on a
+    terminal, too, for several names, and for a name that no container has.
+    """
     flags = Inspect(args)
-    if flags.given & {"format", "size", "type"} and flags.args:
-        flags.refuse_flags({"devices", "json"}, "with --format, --type or --size", "one of them")
+    if flags.given & {"format", "size", "type"}:
+        with_those = "with --format, --type or --size"
+        flags.refuse_flags({"devices", "json", "text"}, with_those, "one of them")
+    for name in ("devices", "json"):
+        if getattr(flags, name):
+            flags.refuse_flags({"json", "text"} - {name}, f"with --{name}", "one of them")
+    own = flags.devices or flags.json or flags.text
+    flags.takes(1, 1 if own else ANY)
+    if not own and _is_dockers(flags, settings):
         form, kind = flags.format, flags.type
         act = part("minirun.docker.inspecting", "inspect")
         return int(act(flags.args, form, kind, settings, size=flags.size))
-    if len(flags.args) != 1:
-        flags.refuse()
     container = _load(settings, flags.args[0])
     if flags.devices:
         return show(_rules(container))
@@ -103,16 +114,23 @@ def main_inspect(args: list[str], settings: Settings) -> int:
     return write(table.page(lines, unicode=unicode))
 
 
+def _is_dockers(flags: Inspect, settings: Settings) -> bool:
+    """Return True if docker's document is printed. Raises MinirunError."""
+    if flags.given or len(flags.args) > 1 or not os.isatty(1):
+        return True
+    name = flags.args[0]
+    place, container_id = roots.locate(settings, name)
+    is_there = "/" not in container_id and os.path.lexists(f"{place.root}/{container_id}")
+    return not is_there and not find.is_left(name, *roots.known(settings))
+
+
 def _pictures(container: Container, *, unicode: bool) -> list[str]:
     """Return the pictures of a container's networks, with its own cables alone.
 
     Raises MinirunError, OSError.
     """
     rows: list[str] = []
-    names = [
-        row["network"]
-        for row in (docker_record.of(container.record).network or {}).get("networks", ())
-    ]
+    names = [each.network for each in docker_record.of(container.record).attachments]
     for each in facts.read(container.settings.store, names):
         own = tuple(end for end in each.ends if end.lease.container == container.directory)
         alone = each._replace(ends=own)
@@ -127,10 +145,16 @@ def _load(settings: Settings, name: str) -> Container:
         return lookup.load(*place, whole=True)
     except StateError:
         events = find.of_container(name, *roots.known(settings))
-        if events is None or find.id_of(events) != name:
+        if events is None or _is_a_part(name, find.id_of(events)):
             raise
         hint = f"what it did is left: minirun timeline {name}"
         raise StateError(f"container {name!r} has been deleted", hint) from None
+
+
+def _is_a_part(name: str, container_id: str) -> bool:
+    """Return True if a name is no more than the begin of an id that a user has chosen."""
+    chosen = not state.is_made_up(container_id)
+    return chosen and container_id != name and container_id.startswith(name)
 
 
 def _rules(container: Container) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from minirun.cli import GlobalFlags
 from minirun.cli.flags import Flags, HelpAsked
-from minirun.common import called
+from minirun.common import called, naming
 from minirun.core.errors import StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
@@ -80,7 +80,7 @@ def _waiting(settings: Settings, words: list[str]) -> tuple[int, ...]:
         return ()
     root = os.path.abspath(options.root) if options.root else settings.root
     try:
-        record = state.load(root, options.args[-1])
+        record = naming.record_of(root, options.args[-1])
     except StateError:
         return ()  # `start` will say so
     return (record.pid,) if record.status == state.CREATED else ()

@@ -209,7 +209,7 @@ def _shipped() -> str:
     rows = []
     for name, what in recordings.RECORDINGS.items():
         found = recording.read(recordings.path(name))
-        rows.append((name, " ".join(roots.short(each.id) for each in found), what))
+        rows.append((name, " ".join(each.name for each in found), what))
     return table.text([head, *rows], unicode=screen.speaks_unicode())
 
 
@@ -256,6 +256,6 @@ def _diff_starts(flags: Diff, settings: Settings) -> int:
 def _one(name: str, recordings: list[Recording]) -> Recording:
     """Return the one recording of a file or container. Raises StateError."""
     if len(recordings) > 1:
-        names = ", ".join(each.id for each in recordings)
+        names = ", ".join(each.name for each in recordings)
         raise StateError(f"{name} holds several containers: {names}", status=1)
     return recordings[0]

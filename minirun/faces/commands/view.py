@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 
-from minirun.cli.run.run_flags import RunFlags
 from minirun.common.ports import MOST
 from minirun.common.quantities import decimal
 from minirun.core import gates
@@ -18,6 +17,10 @@ from minirun.faces.show.text.viewers import LogViewers, ViewOptions
 with lazy:
     from minirun.faces.show.step import stepper_process  # 40 ms
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from minirun.running.shelves import RunViewFlags
+
 _LONGEST_PACE = 3600
 _PAIR = re.compile(r"fd:(\d{1,6}),(\d{1,6})", re.ASCII)
 """--web for a program: see minirun.faces.show.step.piped."""
@@ -25,7 +28,7 @@ _LEAST = {False: (60, 20), True: (40, 16)}
 """Columns and lines that the whole-screen stepper needs; True: with --large."""
 
 
-def viewers(flags: RunFlags, *, show: bool) -> LogViewers:
+def viewers(flags: RunViewFlags, *, show: bool) -> LogViewers:
     """Return who looks on; with `show` on standard error. Raises UsageError, OSError."""
     step, lines = _step(flags)
     keyboard = os.isatty(0) or bool(flags.web)
@@ -51,7 +54,7 @@ def viewers(flags: RunFlags, *, show: bool) -> LogViewers:
     return stepper_process.SteppedViewers(options)
 
 
-def _step(flags: RunFlags) -> tuple[str, bool]:
+def _step(flags: RunViewFlags) -> tuple[str, bool]:
     """Return what --step stops at, and True if it is to be lines. Raises UsageError."""
     words = [word for word in flags.step.split(",") if word]
     if unknown := [word for word in words if word not in ("stage", gates.EVERY_EVENT, "plain")]:
@@ -62,7 +65,7 @@ def _step(flags: RunFlags) -> tuple[str, bool]:
     return gates.EVERY_EVENT if gates.EVERY_EVENT in words else step, lines
 
 
-def _port(flags: RunFlags, step: str) -> str:
+def _port(flags: RunViewFlags, step: str) -> str:
     """Return the port of --web, or its descriptors; "" without it. Raises UsageError."""
     if not flags.web:
         return ""
@@ -95,7 +98,7 @@ def _fits(least: tuple[int, int]) -> bool:
     return False
 
 
-def _pace(flags: RunFlags, *, held: bool) -> float:
+def _pace(flags: RunViewFlags, *, held: bool) -> float:
     """Return the seconds of --pace, 0 without it; say what it does. Raises UsageError."""
     if not flags.pace:
         return 0

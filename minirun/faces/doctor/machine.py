@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from minirun.cgroups import systemd as systemd_cgroups
+from minirun.common import preferences
 from minirun.core.errors import MinirunError
 from minirun.core.keeping.numbers import whole
 from minirun.faces.doctor.attempts import Lacking, Workplace, existing
@@ -54,6 +55,16 @@ def python_prctl(place: Workplace) -> str:
     except ImportError:
         raise Lacking("none for this Python") from None
     return str(_prctl.__file__)
+
+
+def settings(place: Workplace) -> str:
+    """What the user has said for all runs, and in which file."""
+    try:
+        found = preferences.read()
+    except MinirunError as error:
+        raise Lacking(error.line()) from None
+    words = " ".join(f"{key}={value}" for key, value in found.items())
+    return f"{words or 'none is set'}, {preferences.path()}"
 
 
 def disk(place: Workplace) -> str:

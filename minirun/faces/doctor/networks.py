@@ -12,7 +12,7 @@ from collections.abc import Callable
 from minirun.core.keeping import state
 from minirun.core.kernel import namespaces
 from minirun.faces.doctor.attempts import Lacking, Workplace
-from minirun.net import attach, docker_user, firewall, firewalld, links, network, nft
+from minirun.net import attach, docker_user, firewall, firewalld, links, names, network, nft
 from minirun.net import forwarding as switch
 from minirun.net.leases import Lease
 from minirun.net.network import Network, NetworkError
@@ -86,6 +86,13 @@ def forwarded(place: Workplace) -> str:
     )
 
 
+def names_by_dns(place: Workplace) -> str:
+    """dnspython, by which minirun:names reads packets on a network that the user has made."""
+    if not (path := names.library()):
+        raise Lacking("dnspython is not installed")
+    return f"{path}: containers on a network of `network create` ask {names.RESOLVER}"
+
+
 def _known(store: str) -> list[Network]:
     found = []
     for name in network.names(store):
@@ -99,10 +106,12 @@ def _known(store: str) -> list[Network]:
 Attempt = Callable[[Workplace], str]
 _NEEDS = "without it a container has lo alone, or --network host"
 _OTHERS = "iptables -I FORWARD -i BRIDGE -j ACCEPT, and -o (ufw: ufw route allow in on BRIDGE)"
+_HOSTS = "without it neighbours' names are in /etc/hosts alone"
 ABILITIES: tuple[tuple[str, Attempt, str], ...] = (
     ("bridge", bridge, f"CAP_NET_ADMIN, and a kernel with bridges and veth; {_NEEDS}"),
     ("firewall", firewall_table, f"a kernel with nf_tables, NAT and fib; {_NEEDS}"),
     ("forwarding", forwarding, "sysctl -w net.ipv4.ip_forward=1, where /proc/sys is writable"),
     ("forwarded packets", forwarded, _OTHERS),
+    ("names by DNS", names_by_dns, f"apt install python3-dnspython; {_HOSTS}"),
 )
 """Name, attempt, and what to do if it fails."""

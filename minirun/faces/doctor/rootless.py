@@ -13,12 +13,12 @@ from typing import NoReturn
 
 from minirun import cgroups
 from minirun.cgroups import delegated, hierarchies, systemd
+from minirun.common.network_request import NetworkRequest
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.kernel import mounts, namespaces, process
 from minirun.faces.doctor import networks
 from minirun.faces.doctor.attempts import Ability, Lacking, Workplace, result_of
-from minirun.net import ports, userspace
-from minirun.net.request import NetworkRequest
+from minirun.net import helpers, userspace
 from minirun.oci.namespaces import idmap
 
 STAGE = 8
@@ -176,7 +176,7 @@ def user_network(place: Workplace) -> str:
             raise Lacking("no network namespace can be made")
         asked = NetworkRequest("userspace", any_program=True)
         name, helper, reason = userspace.start(asked, ".", [], pid)
-        ports.release(helper)
+        helpers.release(helper)
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

@@ -23,6 +23,7 @@ ABILITIES = (
     Ability("kernel", 0, True, m.kernel, _NEWER),
     Ability("interpreter", 0, True, m.interpreter, "make setup"),
     Ability("python-prctl", 0, False, m.python_prctl, "no harm: prctl(2) is called without it"),
+    Ability("settings", 0, False, m.settings, "minirun settings lists them"),
     Ability("disk", 0, True, m.disk, "minirun gc, or another --root and --store"),
     Ability("images", 0, False, m.images, "minirun images build ubuntu"),
     Ability("image builders", 0, False, m.builders, "apt-get install mmdebstrap busybox-static"),

@@ -45,6 +45,7 @@ def anatomy(container: Container) -> Anatomy:
     docker = docker_record.of(record)
     document: Anatomy = {
         **state.public(record),  # type: ignore[typeddict-item]  # a plain dict of the core's
+        "name": container.name,
         "live": bool(record.pid and state.is_alive(record.init)),
         "image": docker.image,
         "layers": [row._asdict() for row in _layers(container)],
@@ -65,7 +66,7 @@ def anatomy(container: Container) -> Anatomy:
         try:
             _ask_kernel(container, document)
         except (FileNotFoundError, ProcessLookupError):
-            raise StateError(f"container {container.id!r} ended while it was looked at") from None
+            raise StateError(f"container {container.name!r} ended while it was looked at") from None
     return document
 
 
@@ -109,7 +110,7 @@ def _others(container: Container) -> dict[str, int]:
         except StateError:
             continue
         if name != container.id and record.pid:
-            found[name] = record.pid
+            found[state.name_of(record.directory)] = record.pid
     return found
 
 
@@ -119,9 +120,9 @@ def _interfaces(pid: int) -> list[dict[str, Any]]:
 
 def _networks(container: Container, there: list[dict[str, Any]]) -> list[NetworkRow]:
     """Return the networks that a container is on; addresses and links are the kernel's."""
-    rows = (docker_record.of(container.record).network or {}).get("networks", ())
+    on = docker_record.of(container.record).attachments
     store, own = container.settings.store, container.directory
-    found = [one for row in rows for one in leases.all_of(store, row["network"])]
+    found = [one for each in on for one in leases.all_of(store, each.network)]
     mine = [one for one in found if one.container == own]
     links = facts.namespace().links if mine else ()
     result: list[NetworkRow] = []

@@ -192,10 +192,12 @@ class ConfigFacts(TypedDict):
 
 
 class Anatomy(TypedDict):
-    """All that is known of a container. The first nine keys are runc's `state`."""
+    """All that is known of a container. The first nine keys but the name are runc's `state`."""
 
     ociVersion: str
     id: str
+    name: str
+    """Its id, if it has no other."""
     status: str
     pid: int
     bundle: str

@@ -45,7 +45,7 @@ def saved_edits(record: ContainerRecord) -> dict[str, Any]:
     except OSError:
         return {}
     except ValueError as error:
-        hint = f"minirun delete --force {record.id}"
+        hint = f"minirun delete --force {state.name_of(record.directory)}"
         raise StateError(f"{path} is damaged: {error}", hint) from None
     return edits
 

@@ -74,7 +74,8 @@ def _fold(row: str, width: int, title: str) -> list[str]:
 def _head(found: Anatomy) -> list[str]:
     end = f", exit status {found['exitStatus']}" if found["exitStatus"] is not None else ""
     rows = [
-        f"{found['id']}: {found['status']}{end}",
+        f"{found['name']}: {found['status']}{end}",
+        *([f"id        {found['id']}"] if found["name"] != found["id"] else []),
         f"image     {found['image'] or '-'}",
         f"command   {' '.join(found['args'] or [])}",
         f"created   {found['created'][:19]}Z",

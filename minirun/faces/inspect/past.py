@@ -1,6 +1,7 @@
 """What the log still knows of a container: its stages, and what became of its hooks."""
 
 import os
+from typing import Any
 
 from minirun.core.container import Container
 from minirun.core.errors import StateError
@@ -51,8 +52,17 @@ def exit_status(log: str, pid: int = 0) -> int | None:
 def image(log: str) -> str:
     """Return the name of the image of a container that is gone, by its log; "" if that does not
     say. Raises OSError."""
-    found = [e.args.get("image") for e in _events(log) if (e.kind, e.name) == ("note", "origin")]
-    return str(found[0] or "") if found else ""
+    return str(origin(log).get("image") or "")
+
+
+def origin(log: str) -> dict[str, Any]:
+    """Return what the log of a container that is gone says of it: name, image, labels; each may be
+    missing. Raises OSError."""
+    found: dict[str, Any] = {}
+    for event in _events(log):
+        if event.kind == "note" and event.name in ("origin", "renamed"):
+            found |= event.args
+    return found
 
 
 def _events(log: str) -> list[Event]:

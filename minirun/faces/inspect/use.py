@@ -18,11 +18,9 @@ from minirun.core.keeping import state
 from minirun.core.keeping.container_record import ContainerRecord
 from minirun.core.keeping.record import Record
 from minirun.core.lazy import lazy
-from minirun.engines import roots
 from minirun.faces.inspect.given import edits_of
 from minirun.faces.inspect.sizes import human, human_binary
 from minirun.faces.show.template.values import Fields
-from minirun.running import renamed
 
 with lazy:
     from minirun.gpu.nvidia.shared import nvml
@@ -138,7 +136,7 @@ def _row(old: Sample, new: Sample, gpus: dict[str, str] | None) -> Fields:
     cpu = 100 * max(0, new.cpu - old.cpu) / length if length > 0 else 0.0
     share = 100 * new.memory / new.limit if new.limit else 0.0
     found = Fields(
-        Container=record.id, ID=roots.short(record.id), Name=renamed.name_of(record.directory),
+        Container=record.id, ID=state.short(record.id), Name=state.shown_name(record.directory),
         CPUPerc=f"{cpu:.2f}%",
         MemUsage=f"{human_binary(new.memory)} / {human_binary(new.limit)}",
         MemPerc=f"{share:.2f}%", NetIO=f"{human(new.received)} / {human(new.sent)}",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from minirun.core.keeping.container_record import ProcessIdentity
     from minirun.gpu.edits import GivenGpu
 
-TABLE = "holders.json"
+_FOLDER, TABLE = ".gpus", "holders.json"
 HINT = "minirun gpu ps shows who has which"
 
 
@@ -54,8 +54,15 @@ class Holder(Record):
     exclusive: bool = False
     uuid: str = ""
     model: str = ""
+    called: str = ""
+    """The container's name when this was read: the table has the id alone."""
     maker: ProcessIdentity | None = None
     """Of a reservation: the process that holds it (minirun.core.keeping.state.identity)."""
+
+    @property
+    def name(self) -> str:
+        """What the container is called."""
+        return self.called or self.container
 
     def counts(self, root: str) -> bool:
         """Whether the container runs, or is about to."""
@@ -73,7 +80,7 @@ class Locked:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.folder = f"{root}/{places.GPU_HOLDERS}"
+        self.folder = f"{root}/{_FOLDER}"
         self.rows: list[Holder] = []
         os.makedirs(root, mode=0o711, exist_ok=True)
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
@@ -90,7 +97,7 @@ class Locked:
 
     def write(self, rows: list[Holder]) -> None:
         """Put these rows into the table, in one step. Raises OSError."""
-        text = jsonlite.dumps([row._asdict() for row in rows])
+        text = jsonlite.dumps([row._replace(called="")._asdict() for row in rows])
         state.replace(f"{self.folder}/{TABLE}", text, f"{self.folder}/.{TABLE}")
 
     def __exit__(self, *_: object) -> None:
@@ -99,13 +106,15 @@ class Locked:
 
 def read(root: str) -> list[Holder]:
     """Return all rows, those that do not count any more too. Raises GPUError, OSError."""
-    folder = f"{root}/{places.GPU_HOLDERS}"
+    folder = f"{root}/{_FOLDER}"
     try:
         fd = state_file.open_directory(folder)
     except FileNotFoundError:
         return []
     try:
-        return [Holder(**row) for row in jsonlite.loads(state_file.read_file(fd, TABLE).decode())]
+        rows = jsonlite.loads(state_file.read_file(fd, TABLE).decode())
+        found = [Holder(**row) for row in rows]
+        return [row._replace(called=state.name_of(f"{root}/{row.container}")) for row in found]
     except FileNotFoundError:
         return []
     except (ValueError, TypeError) as error:
@@ -175,8 +184,8 @@ def claim(root: str, rows: list[Holder]) -> dict[str, list[str]]:
             kept.append(held)
             for row in met:
                 _refuse_exclusive(row, held)
-                if held.container not in shared.setdefault(row.gpu, []):
-                    shared[row.gpu].append(held.container)
+                if held.name not in shared.setdefault(row.gpu, []):
+                    shared[row.gpu].append(held.name)
         table.write([*kept, *rows])
     return shared
 
@@ -204,8 +213,6 @@ def _refuse_exclusive(row: Holder, held: Holder) -> None:
         return
     it = "it" if row.gpu == held.gpu else held.gpu
     if held.exclusive:
-        text = f"gpu {held.gpu} is exclusive to container {held.container!r}"
+        text = f"gpu {held.gpu} is exclusive to container {held.name!r}"
         raise GPUError(text, f"--gpus count=1 takes another one; {HINT}")
-    raise GPUError(
-        f"gpu {row.gpu} cannot be exclusive: container {held.container!r} has {it}", HINT
-    )
+    raise GPUError(f"gpu {row.gpu} cannot be exclusive: container {held.name!r} has {it}", HINT)

@@ -58,7 +58,7 @@ def _least_shared(
     if len(fit) < selector.amount:
         word = ",exclusive" if selector.exclusive else ""
         text = f"--gpus count={selector.amount}{word}: {len(fit)} of {len(users)} can be given"
-        whose = ", ".join(f"container {users[gpu][0].container!r} has {gpu}" for gpu in barred)
+        whose = ", ".join(f"container {users[gpu][0].name!r} has {gpu}" for gpu in barred)
         raise GPUError(text, f"{whose}; {HINT}")
     fit.sort(key=lambda gpu: len({row.container for row in users[gpu]}))
     return [gpu for gpu in there if gpu in fit[: selector.amount]]

@@ -36,7 +36,7 @@ def who_uses(holders: list[Holder]) -> list[Use]:
     for row in holders:
         users.setdefault((row.driver, row.gpu, row.uuid, row.model), []).append(row)
     return [
-        Use(*key[1:], tuple(row.container for row in rows), any(row.exclusive for row in rows))
+        Use(*key[1:], tuple(row.name for row in rows), any(row.exclusive for row in rows))
         for key, rows in sorted(users.items(), key=_order)
     ]
 

@@ -103,5 +103,5 @@ def receive(container: Container) -> tuple[int, dict[str, int]]:
             each.close()
     found = dict(zip(kinds.decode().split(), fds, strict=False))
     if _ROOT not in found:
-        raise StateError(f"init of container {container.id} does not answer", "try again")
+        raise StateError(f"init of container {container.name} does not answer", "try again")
     return found.pop(_ROOT), found

@@ -86,7 +86,7 @@ def access(container: Container) -> EntryDescriptors:
         )
     pidfd = os.pidfd_open(target["pid"])
     if not state.is_alive(target):
-        raise StateError(f"container {container.id} is not running")
+        raise StateError(f"container {container.name} is not running")
     points = {mount.mount_point for mount in mountinfo.read(target["pid"])}
     before_pivot = container.config.rootfs if container.config.rootfs in points else ""
     flags = sum(namespaces.FLAGS[kind] for kind in container.config.namespaces)
@@ -213,6 +213,7 @@ def _joiner(
 
     `inside`: it was cloned into the container's cgroup of cgroup2. `late`: it stays outside.
     """
+    name = container.name  # while its path is the host's
     try:
         events.become("exec", os.getpid())
         events.to_pipe(channel.write_fd)
@@ -239,7 +240,7 @@ def _joiner(
             channel.say(_FULL)
     except BaseException as error:
         if isinstance(error, OSError) and _has_ended(container, error):
-            error = StateError(f"container {container.id} is not running")
+            error = StateError(f"container {name} is not running")
         channel.fail(_as_error(error))
     finally:
         os._exit(1)

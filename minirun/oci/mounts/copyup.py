@@ -5,8 +5,8 @@ does: runc copies into a tmpfs elsewhere and moves that; crun and podman use it 
 the like with a read-only root. Here the old directory is held by a descriptor and copied from.
 
 A volume is filled in the same way, if nothing is in it yet. The tree is the image's: links are
-copied, never followed; what is neither file, directory nor link (a device, a FIFO, a socket) is
-left out.
+copied, never followed. Names of one file stay that, as far as they lie in the tree: hard links.
+Devices and FIFOs are made anew, if the kernel lets this user; a socket is left out, as with docker.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import stat
 
 from minirun.core.errors import os_error
 from minirun.core.keeping import places
+from minirun.core.kernel import files
 from minirun.core.rootfs import mount_entry, mount_options, tree
 
 TYPE_CHECKING = False
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from minirun.core.config import Config
 
 _NOT_TAKEN = (errno.EPERM, errno.EOPNOTSUPP)
+_STAY = files.RESOLVE_BENEATH | files.RESOLVE_NO_SYMLINKS | files.RESOLVE_NO_MAGICLINKS
 _DEEPEST = 200
 """Levels; each holds two descriptors open."""
 
@@ -74,7 +76,7 @@ def _fill(source: int, target: int) -> None:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     draft = os.open(_FILLING, flags, dir_fd=target)
     try:
-        copy_directory(source, draft)
+        copy_tree(source, draft)
         make_like(target, source)
         there = os.listdir(target)
         for name in os.listdir(draft):
@@ -85,42 +87,106 @@ def _fill(source: int, target: int) -> None:
     tree.remove_at(target, _FILLING)
 
 
-def copy_directory(source: int, target: int, depth: int = 0) -> None:
-    """Copy what lies in the directory `source`, and its mode and owner, into `target`.
-
-    Both are descriptors. Raises OSError.
-    """
-    if depth > _DEEPEST:
-        raise os_error(errno.ENAMETOOLONG, "tmpcopyup")
-    readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=source)
-    try:
-        for name in os.listdir(readable):
-            info = os.stat(name, dir_fd=readable, follow_symlinks=False)
-            if stat.S_ISDIR(info.st_mode):
-                _enter(readable, target, name, depth)
-            elif stat.S_ISLNK(info.st_mode):
-                os.symlink(os.readlink(name, dir_fd=readable), name, dir_fd=target)
-                os.chown(name, info.st_uid, info.st_gid, dir_fd=target, follow_symlinks=False)
-            elif stat.S_ISREG(info.st_mode):
-                _copy_file(readable, target, name, info)
-        if depth:
-            make_like(target, readable)
-    finally:
-        os.close(readable)
+def copy_tree(source: int, target: int) -> None:
+    """Copy what lies in the directory `source` into `target`, by descriptors. Raises OSError."""
+    _Copy(target).directory(source, target, "")
 
 
-def _enter(source: int, target: int, name: str, depth: int) -> None:
-    os.mkdir(name, 0o700, dir_fd=target)
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    below = os.open(name, flags, dir_fd=source)
-    try:
-        new = os.open(name, flags, dir_fd=target)
+class _Copy:
+    """One tree that is being copied."""
+
+    def __init__(self, top: int) -> None:
+        self._top = top
+        """Descriptor of the directory that it is copied into."""
+        self._made: dict[tuple[int, int], tuple[str, tuple[int, int]]] = {}
+        """Files of several names: device and inode → the copy's path below the top, and its own."""
+
+    def directory(self, source: int, target: int, path: str, depth: int = 0) -> None:
+        """Copy a directory, with mode and owner if it is not the top; `path`: below the top."""
+        if depth > _DEEPEST:
+            raise os_error(errno.ENAMETOOLONG, "tmpcopyup")
+        readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=source)
         try:
-            copy_directory(below, new, depth + 1)
+            for name in os.listdir(readable):
+                self._entry(readable, target, name, f"{path}{name}", depth)
+            if depth:
+                make_like(target, readable)
         finally:
-            os.close(new)
+            os.close(readable)
+
+    def _entry(self, source: int, target: int, name: str, path: str, depth: int) -> None:
+        info = os.stat(name, dir_fd=source, follow_symlinks=False)
+        kind = stat.S_IFMT(info.st_mode)
+        if kind == stat.S_IFDIR:
+            self._enter(source, target, name, f"{path}/", depth)
+        elif kind == stat.S_IFSOCK or (info.st_nlink > 1 and self._link(target, name, info)):
+            return
+        elif kind == stat.S_IFLNK:
+            os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
+            os.chown(name, info.st_uid, info.st_gid, dir_fd=target, follow_symlinks=False)
+        elif kind == stat.S_IFREG:
+            _copy_file(source, target, name, info)
+        elif not _make_node(target, name, path, info):
+            return
+        if info.st_nlink > 1 and kind != stat.S_IFDIR:
+            made = os.stat(name, dir_fd=target, follow_symlinks=False)
+            self._made[_inode(info)] = (path, _inode(made))
+
+    def _enter(self, source: int, target: int, name: str, path: str, depth: int) -> None:
+        os.mkdir(name, 0o700, dir_fd=target)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        below = os.open(name, flags, dir_fd=source)
+        try:
+            new = os.open(name, flags, dir_fd=target)
+            try:
+                self.directory(below, new, path, depth + 1)
+            finally:
+                os.close(new)
+        finally:
+            os.close(below)
+
+    def _link(self, target: int, name: str, info: os.stat_result) -> bool:
+        """Give a file that is copied already one more name; False if it is not.
+
+        A container that has the volume may have put another file there meanwhile: then, too.
+        """
+        if _inode(info) not in self._made:
+            return False
+        path, own = self._made[_inode(info)]
+        try:
+            fd = files.openat2(self._top, path, os.O_PATH | os.O_NOFOLLOW, _STAY)
+        except OSError:
+            return False
+        try:
+            if _inode(os.fstat(fd)) != own:
+                return False
+            os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=target, follow_symlinks=True)
+        finally:
+            os.close(fd)
+        return True
+
+
+def _inode(info: os.stat_result) -> tuple[int, int]:
+    return info.st_dev, info.st_ino
+
+
+def _make_node(target: int, name: str, path: str, info: os.stat_result) -> bool:
+    """Make a device or a FIFO as it is in the image; False if this user may not."""
+    why = "the image has it there"
+    try:
+        files.mknodat(target, name, info.st_mode, info.st_rdev, shown=path, why=why)
+    except OSError as error:
+        if error.errno not in _NOT_TAKEN:
+            raise
+        return False
+    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=target)
+    try:
+        os.chown(f"/proc/self/fd/{fd}", info.st_uid, info.st_gid)
+        os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(info.st_mode))
+        os.utime(f"/proc/self/fd/{fd}", ns=(info.st_atime_ns, info.st_mtime_ns))
     finally:
-        os.close(below)
+        os.close(fd)
+    return True
 
 
 def _copy_file(source: int, target: int, name: str, info: os.stat_result) -> None:

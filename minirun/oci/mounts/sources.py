@@ -92,7 +92,7 @@ class MountSources(Extra):
             return
         target = root.open(row["destination"], os.O_RDONLY | os.O_DIRECTORY)
         try:
-            copy = copyup.fill if mount_entry.is_bind(row) else copyup.copy_directory
+            copy = copyup.fill if mount_entry.is_bind(row) else copyup.copy_tree
             copy(self._below, target)
         finally:
             os.close(target)

@@ -88,7 +88,7 @@ class Seccomp(Extra):
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError):
-            raise StateError(f"{places.SECCOMP} of {self.container.id} is damaged") from None
+            raise StateError(f"{places.SECCOMP} of {self.container.name} is damaged") from None
 
     def _read(self, text: str) -> Filter:
         """Return the filter that `from_outside` has written as JSON."""

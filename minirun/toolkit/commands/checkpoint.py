@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 
 from minirun.cli.flags import Flags, flag
-from minirun.cli.runc.create import bundle_choices
 from minirun.common.ports import port
 from minirun.core import endings
 from minirun.core.container import Container
 from minirun.core.errors import UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
+from minirun.engines import roots
 from minirun.running import bundle, handover, lookup, signals
 from minirun.toolkit.criu import dump
 from minirun.toolkit.criu import restore as remake
@@ -71,7 +71,7 @@ class Restore(CriuFlags):
 def main_checkpoint(args: list[str], settings: Settings) -> int:
     """Save a container to files. Raises MinirunError, OSError."""
     flags = Checkpoint(args)
-    container = lookup.load(settings, flags.one_id(), whole=True)
+    container = lookup.load(settings, roots.own(settings, flags.one_id()), whole=True)
     if flags.status_fd:
         raise _lazy_pages()
     options = _criu_options(flags)
@@ -94,7 +94,7 @@ def main_restore(args: list[str], settings: Settings) -> int:
     for name in ("lsm_profile", "lsm_mount_context"):
         if value := getattr(flags, name):
             options.words.extend((f"--{name.replace('_', '-')}", value))
-    container_id, choices = state.check_id(flags.one_id()), bundle_choices(settings.choices)
+    container_id, choices = state.check_id(flags.one_id()), bundle.choices(settings.choices)
     source = bundle.BundleOptions(container_id, flags.bundle, choices, flags.console_socket)
     remake.check(source.config(), options)
     container = bundle.new_container(source, settings)

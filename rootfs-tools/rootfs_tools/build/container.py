@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from minirun.common import docker_record
 from minirun.common.docker_record import DockerRecord
+from minirun.common.network_request import NetworkRequest
 from minirun.core import endings
 from minirun.core.config import Config
 from minirun.core.container import Container
@@ -26,7 +27,6 @@ from minirun.core.keeping.places import UPPER
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.kernel import files, process
 from minirun.engines import rootless_config
-from minirun.net.request import NetworkRequest
 from minirun.oci import run_config
 from minirun.oci.image_user import in_layers
 from minirun.running import gc, signals, supervise
@@ -78,7 +78,7 @@ def run(
         record = first_record(settings, container_id, config)._replace(args=list(work.argv))
         docker = DockerRecord(
             managed=True, auto_remove=True, image="", default_pids_limit=True,
-            network=network.as_json() if network else None,
+            network=network,
         )  # fmt: skip
         made.append(reserve(settings, config, docker_record.put(record, docker)))
         return made[0]

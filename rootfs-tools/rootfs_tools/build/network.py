@@ -7,11 +7,11 @@ calls this an entitlement, and refuses the same by default.
 
 from __future__ import annotations
 
+from minirun.common.network_request import USERSPACE, Attachment, NetworkRequest
 from minirun.core.errors import ImageError, MinirunError, UsageError
 from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.keeping.visible import warn
 from minirun.net import attach, network, userspace
-from minirun.net.request import USERSPACE, Attachment, NetworkRequest
 
 NONE, HOST = "none", "host"
 ENTITLEMENT = "network.host"

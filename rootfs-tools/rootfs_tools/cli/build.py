@@ -18,7 +18,6 @@ from rootfs_tools.build import secrets
 from rootfs_tools.build.builder import Builder, BuildOptions
 from rootfs_tools.build.network import BuildNetwork
 from rootfs_tools.cli import build_context, pull
-from rootfs_tools.cli.images import exactly
 from rootfs_tools.dockerfile import parse
 from rootfs_tools.dockerfile.evaluate import PROXIES
 from rootfs_tools.dockerfile.ignore import Ignore
@@ -67,7 +66,7 @@ def main(args: list[str], settings: Settings) -> int:
 
 def _main(args: list[str], settings: Settings) -> int:
     flags = Build(args)
-    exactly(flags, 1, "minirun build [-t NAME] FOLDER")
+    flags.takes(1)
     flags.check("progress", "auto", "plain", "tty", "rawjson", "quiet")
     for name in ("provenance", "sbom"):
         flags.check(name, "false")  # an image of minirun's has no attestations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from minirun.cli import as_runc
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show
-from minirun.core.errors import UsageError, from_os
+from minirun.core.errors import from_os
 from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
 from minirun.running import lookup
@@ -26,9 +26,7 @@ class Commit(Flags):
 def main(args: list[str], settings: Settings) -> int:
     """Make the image, and print its digest; return 0. Raises MinirunError, with status 1."""
     flags = Commit(args)
-    if len(flags.args) not in (1, 2):
-        text = f'"commit" requires 1 or 2 arguments, got {len(flags.args)}'
-        raise UsageError(text, "minirun commit CONTAINER [NAME[:TAG]]", 1)
+    flags.takes(1, 2)
     return as_runc(lambda: _commit(flags, settings))
 
 

@@ -1,4 +1,4 @@
-"""`minirun cp`: files between the host and a container, or between two: rootfs_tools.copying."""
+"""`minirun cp`: files between the host and a container: rootfs_tools.copying."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from minirun.core.keeping.visible import say, warn
 from minirun.engines import roots
 from minirun.running import lookup
 from rootfs_tools import container_tree, copying
-from rootfs_tools.export import OwnIds, own_ids
+from rootfs_tools.export import OwnIds
 
 
 class Cp(Flags):
@@ -29,9 +29,7 @@ class Cp(Flags):
 def main(args: list[str], settings: Settings) -> int:
     """Copy; return 0. Raises MinirunError with status 1, as docker's."""
     flags = Cp(args)
-    if len(flags.args) != 2:
-        text = f'"cp" requires exactly 2 arguments, got {len(flags.args)}'
-        raise UsageError(text, "minirun cp CONTAINER:PATH DST, or minirun cp SRC CONTAINER:PATH", 1)
+    flags.takes(2)
     return as_runc(lambda: _copy(flags, settings))
 
 
@@ -44,8 +42,9 @@ def _copy(flags: Cp, settings: Settings) -> int:
         if name and not path:
             raise UsageError(f"{name}: the path in the container is empty", f"{name}:/")
     if source[0] and target[0]:
-        _between(source, target, flags, settings)
-    elif source[0]:
+        hint = f"minirun cp {flags.args[0]} - | minirun cp - {flags.args[1]}"
+        raise UsageError("copying between containers is not supported", hint)
+    if source[0]:
         _from_container(*source, target[1], flags, settings)
     else:
         _to_container(source[1], *target, flags, settings)
@@ -117,27 +116,6 @@ def _to_container(source: str, name: str, path: str, flags: Cp, settings: Settin
         else:
             with open(0, "rb", closefd=False) as stream:
                 copying.read_archive(stream, target, change)
-
-
-def _between(
-    source: tuple[str, str], target: tuple[str, str], flags: Cp, settings: Settings
-) -> None:
-    """Copy from one container into another; docker's cp cannot. Raises MinirunError, OSError."""
-    one, other = (_container(name, settings) for name in (source[0], target[0]))
-    if "user" in other.config.namespaces:
-        text = f"{other.id} has a user namespace: nothing is copied into it from another container"
-        raise StateError(text, f"minirun cp {one.id}:… - | minirun cp - {other.id}:…")
-    out, enter = (
-        own_ids(one.config.linux),
-        copying.with_owner(_user(other) if flags.archive else None),
-    )
-    with ExitStack() as stack:
-        root = stack.enter_context(container_tree.seen(one, writable=False))
-        found = copying.find(root, source[1], source[0], follow=flags.follow_link)
-        stack.callback(os.close, found.fd)
-        second = stack.enter_context(container_tree.seen(other, writable=True))
-        place = copying.inside(second, target[1], target[0], found)
-        copying.copy(found, place, lambda member: enter(out(member)))
 
 
 def _user(container: Container) -> tuple[int, int]:

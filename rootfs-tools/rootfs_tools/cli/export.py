@@ -10,7 +10,6 @@ from minirun.core.errors import UsageError, from_os
 from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
 from minirun.running import lookup
-from rootfs_tools.cli.images import exactly
 from rootfs_tools.cli.save import output_file
 from rootfs_tools.export import export
 
@@ -25,7 +24,7 @@ class Export(Flags):
 def main(args: list[str], settings: Settings) -> int:
     """Write all files of a container as one archive; return 0. Raises MinirunError."""
     flags = Export(args)
-    exactly(flags, 1, "minirun export -o FILE CONTAINER")
+    flags.takes(1)
     if not flags.output and os.isatty(sys.stdout.fileno()):
         text = "cowardly refusing to save to a terminal"
         raise UsageError(text, "use the -o flag or redirect", 1)

@@ -15,7 +15,6 @@ from minirun.faces.show.template.values import Fields
 from minirun.running import moments
 from rootfs_tools import catalogue
 from rootfs_tools.cli import image_rows
-from rootfs_tools.cli.images import exactly
 from rootfs_tools.history import HistoryRow, steps
 
 _HEADER = ("CREATED", "CREATED BY", "SIZE", "FILES", "COMMENT")
@@ -41,7 +40,7 @@ class HistoryOf(Flags):
 def main(args: list[str], settings: Settings) -> int:
     """Print an image's history, the topmost layer first as docker does; return 0."""
     flags = HistoryOf(args)
-    exactly(flags, 1, "minirun history IMAGE")
+    flags.takes(1)
     flags.check("human", "true", "false")
     found = steps(settings.store, flags.args[0])[::-1]
     if flags.json:

@@ -51,8 +51,7 @@ class Unpack(Flags):
 def main_load(args: list[str], settings: Settings) -> int:
     """Load all images of an archive or a layout; return 0. Raises ImageError."""
     flags = Load(args)
-    if len(flags.args) > 1:
-        raise UsageError("load takes one name at most", "minirun load -i FILE [NAME]")
+    flags.takes(0, 1)
     path = flags.input or "-"
     if path == "-" and sys.stdin.isatty():
         raise UsageError("requested load from stdin, but stdin is empty", "minirun load -i FILE", 1)
@@ -78,7 +77,7 @@ def main_load(args: list[str], settings: Settings) -> int:
 def unpack(args: list[str], settings: Settings) -> int:
     """Make a bundle of an image in a layout or an archive; return 0. Raises MinirunError."""
     flags = Unpack(args)
-    images.exactly(flags, 2, "minirun image unpack LAYOUT:TAG DEST")
+    flags.takes(2)
     place, tag = layout.split(flags.args[0])
     bundle = os.path.abspath(flags.args[1])
     platform = platform_of(flags.platform) if flags.platform else this_platform()

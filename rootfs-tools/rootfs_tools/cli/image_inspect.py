@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from minirun.cli.flags import Flags, flag
+from minirun.cli.flags import ANY, Flags, flag
 from minirun.cli.output import show, write
-from minirun.core.errors import UsageError, from_os
+from minirun.core.errors import ImageError, UsageError, from_os
 from minirun.core.keeping import places
 from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.visible import say
 from minirun.engines import roots
 from minirun.faces.show.template import formats
-from minirun.faces.show.template.values import Fields
+from minirun.faces.show.template.values import Fields, NilList, NilMap
 from minirun.image import store as shelf
 from minirun.running import lookup
 from rootfs_tools import catalogue, compare
 from rootfs_tools.archives import saving
-from rootfs_tools.cli.images import exactly
 from rootfs_tools.image_spec import digest_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class ImageInspect(Flags):
@@ -36,20 +40,24 @@ class ImageDiff(Flags):
 
 
 def main(args: list[str], settings: Settings) -> int:
-    """Print a JSON list with a row for each image, as docker has it; return 0. Raises ImageError.
+    """Print a JSON list with a row for each image, as docker has it.
 
-    Nothing is printed if one of them is not there.
+    One that is not there is a line, and status 1; the others are printed. Raises TemplateError.
     """
     flags = ImageInspect(args)
-    names = flags.args
-    if not names:
-        text = '"image inspect" requires at least 1 argument'
-        raise UsageError(text, "minirun image inspect IMAGE…", 1)
-    rows = [Fields(inspected(settings.store, name)) for name in names]
-    return write(formats.documents(flags.format, rows))
+    flags.takes(1, ANY)
+    formats.read(flags.format or "json")
+    rows, failed = [], 0
+    for name in flags.args:
+        try:
+            rows.append(inspected(settings.store, name))
+        except ImageError as error:
+            say(error.line())
+            failed = 1
+    return write(formats.documents(flags.format, rows)) or failed
 
 
-def inspected(store: str, name: str) -> dict[str, Any]:
+def inspected(store: str, name: str) -> Fields:
     """Return all that is known of an image, with docker's names. Raises ImageError."""
     image = catalogue.resolve(store, name)
     details = catalogue.details(store, image.name)
@@ -57,18 +65,49 @@ def inspected(store: str, name: str) -> dict[str, Any]:
     config = json.loads(found[2]) if found else saving.config_of(image, details, [])
     same = [row for row in shelf.list_images(store) if _is_same(row, details)]
     from_elsewhere = {f"{row['name']}@{row['digest']}" for row in same} if found else set()
-    return {
-        "Id": digest_of(found[2]) if found else image.digest,
-        "RepoTags": sorted(f"{row['name']}:{row['tag']}" for row in same),
-        "RepoDigests": sorted(from_elsewhere),
-        "Comment": config.get("comment", ""), "Created": config.get("created", ""),
-        "Config": config.get("config") or {}, "Architecture": config.get("architecture", ""),
-        "Variant": config.get("variant", ""), "Os": config.get("os", ""),
-        "Size": details.get("size", 0),
-        "Annotations": json.loads(found[1]).get("annotations") or {} if found else {},
-        "RootFS": {"Type": "layers", "Layers": (config.get("rootfs") or {}).get("diff_ids") or []},
-        "Origin": image.origin, "Directories": list(image.layers),
-    }  # fmt: skip
+    variant, os_version = config.get("variant", ""), config.get("os.version", "")
+    layers = (config.get("rootfs") or {}).get("diff_ids") or []
+    last = (config.get("history") or [{}])[-1]  # where `commit -m` writes
+    return Fields(
+        Id=digest_of(found[2]) if found else image.digest,
+        RepoTags=sorted(f"{row['name']}:{row['tag']}" for row in same),
+        RepoDigests=sorted(from_elsewhere), Parent="",
+        Comment=config.get("comment") or last.get("comment", ""),
+        Created=config.get("created", ""), DockerVersion="",
+        Author=config.get("author", ""), Config=_config(config.get("config") or {}),
+        Architecture=config.get("architecture", ""), Variant=variant, Os=config.get("os", ""),
+        OsVersion=os_version, Size=details.get("size", 0),
+        GraphDriver=Fields(Data=_directories(image.layers), Name="overlay2"),
+        RootFS=Fields(Type="layers", Layers=layers),
+        Metadata=Fields(LastTagTime="0001-01-01T00:00:00Z"),  # Go's zero: it is not recorded
+        Annotations=json.loads(found[1]).get("annotations") or {} if found else {},
+        Origin=image.origin, Directories=list(image.layers),
+    ).optionally(Variant=variant, OsVersion=os_version)  # fmt: skip
+
+
+_EMPTY = {
+    "User": "", "ExposedPorts": NilMap(), "Env": NilList(), "Entrypoint": NilList(),
+    "Cmd": NilList(), "Volumes": NilMap(), "WorkingDir": "", "Labels": NilMap(), "StopSignal": "",
+    "Healthcheck": None, "OnBuild": NilList(), "Shell": NilList(),
+}  # fmt: skip
+"""Fields of an image's configuration, if they are not there: OCI's image-spec, and docker's."""
+
+
+def _config(config: dict[str, Any]) -> Fields:
+    """Return an image's configuration, whose fields a template knows even if they are empty."""
+    check = config.get("Healthcheck")
+    healthy = {"Healthcheck": Fields(check)} if isinstance(check, dict) else {}
+    shown = Fields(_EMPTY | config | healthy)
+    shown.optional = frozenset(shown)
+    return shown
+
+
+def _directories(layers: Sequence[str]) -> dict[str, str]:
+    """Return where the layers are, with the names of overlay2's data: the last one is the upper."""
+    if not layers:
+        return {}
+    *lower, upper = layers
+    return {**({"LowerDir": ":".join(reversed(lower))} if lower else {}), "UpperDir": upper}
 
 
 def _is_same(row: Any, details: Any) -> bool:
@@ -83,7 +122,7 @@ def main_diff(args: list[str], settings: Settings) -> int:
     Raises ImageError.
     """
     flags = ImageDiff(args)
-    exactly(flags, 2, "minirun image diff IMAGE[#LAYER] IMAGE[#LAYER]")
+    flags.takes(2)
     old, new = (compare.stack(settings.store, name) for name in flags.args)
     try:
         rows = sorted(compare.compared(old, new), key=lambda change: change.path)
@@ -99,7 +138,7 @@ def changes(name: str, settings: Settings, as_json: bool) -> int:
     """
     container = lookup.load(*roots.locate(settings, name))
     if not container.config.layers:
-        text = f"container {container.id} has no layer of its own: it writes into its bundle"
+        text = f"container {container.name} has no layer of its own: it writes into its bundle"
         raise UsageError(text, "diff ID --stage N shows what a stage has changed", 1)
     upper = f"{container.directory}/{places.UPPER}"
     try:

@@ -6,17 +6,16 @@ import json
 import os
 import sys
 
-from minirun.cli import words
+from minirun.cli import as_runc, words
 from minirun.cli.flags import Flags, flag
-from minirun.cli.output import write
+from minirun.cli.output import show, write
+from minirun.cli.several import each
 from minirun.common import docker_record, table
-from minirun.core.errors import ImageError, MinirunError, StateError, UsageError
+from minirun.core.errors import ImageError, StateError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean, say
-from minirun.faces.inspect.sizes import human
 from minirun.faces.show.template import formats
-from minirun.image import split
 from minirun.image import store as shelf
 from minirun.image.store import DamagedImage
 from rootfs_tools import catalogue, recipe
@@ -35,6 +34,10 @@ OF_IMAGE = (
     "tag", "unpack",
 )  # fmt: skip
 """Commands of `image` that `images` has not: a user may take one for the other."""
+
+
+_COLUMNS = ("Repository", "Tag", "Digest", "ID", "CreatedSince", "Size", "Origin")
+"""Of the table, in order. Digest is for --digests."""
 
 
 class Images(Flags):
@@ -62,53 +65,49 @@ def main(args: list[str], settings: Settings) -> int:
     flags = Images(args)
     if flags.args and flags.args[0] in ACTIONS:
         return ACTIONS[flags.args[0]](flags.args[1:], settings)
+    flags.takes(0, 1)
+    found = shelf.list_images(settings.store)
     if flags.args:
-        found = [row for name in flags.args for row in _of_name(settings.store, name)]
-    else:
-        found = shelf.list_images(settings.store)
+        found = _of_name(found, flags.args[0], settings)
     wanted = words.filters(flags.filter, image_rows.FILTERS)
     found = [image for image in found if image_rows.fits(image, wanted, settings.store)]
     if flags.verify:
         return _verify(found, settings)
     if flags.json:
         print(json.dumps(found, indent=2))
-    elif flags.quiet:
-        sys.stdout.writelines(f"{clean(_name(image))}\n" for image in found)
-    elif flags.format != "table":
-        shown = [image_rows.fields(image, flags.no_trunc) for image in found]
+        return 0
+    shown = [image_rows.fields(image, flags.no_trunc) for image in found]
+    if flags.quiet:
+        return show(row["ID"] for row in shown)
+    if flags.format != "table":
         return write(formats.lines(flags.format, shown, image_rows.FIELDS))
-    else:
-        whole = flags.no_trunc or flags.digests
-        rows = [("REPOSITORY", "TAG", "DIGEST", "SIZE", "ORIGIN")]
-        rows += [_row(image, whole) for image in found]
-        print(table.text(rows, 3), end="")
-    return 0
+    columns = [each for each in _COLUMNS if each != "Digest" or flags.digests]
+    heads = tuple(image_rows.FIELDS[each] for each in columns)
+    cells = [tuple(clean(row[each]) for each in columns) for row in shown]
+    return write(table.text([heads, *cells], 3))
 
 
-def _of_name(store: str, name: str) -> list[ImageDetails]:
-    """Return all images of a repository, or the one of a tag, a digest or an id."""
-    rows = []
-    if not {":", "@"} & set(name.rpartition("/")[2]):
-        path = split(name).familiar()
-        rows = [row for row in shelf.list_images(store) if row["name"] == path]
+def _of_name(found: list[ImageDetails], name: str, settings: Settings) -> list[ImageDetails]:
+    """Return the images of a repository, or the one of a tag, a digest or an id.
+
+    A name may be a pattern. As with docker it is no error if none has it, unless it is a command's.
+    Raises UsageError, DamagedImage.
+    """
+    if rows := [row for row in found if image_rows.is_like(row, name)]:
+        return rows
     try:
-        return rows or [catalogue.details(store, name)]
-    except ImageError as error:
-        if name in OF_IMAGE:
-            error.hint = f"minirun image {name} is the command"
+        return [catalogue.details(settings.store, name)]
+    except DamagedImage:
         raise
+    except ImageError:
+        if name in OF_IMAGE:
+            text = f"images has no command {name}"
+            raise UsageError(text, f"minirun image {name} is the command") from None
+        return []
 
 
 def _name(image: ImageDetails) -> str:
     return f"{image['name']}:{image['tag']}"
-
-
-def _row(image: ImageDetails, whole: bool) -> tuple[str, str, str, str, str]:
-    if "broken" in image:
-        return image["name"], image["tag"], "-", "-", f"BROKEN: {image['broken']}"
-    digest = image["digest"] if whole else image["digest"].removeprefix("sha256:")[:12]
-    size = human(image["size"])
-    return image["name"], image["tag"], digest, size, image["origin"]
 
 
 def _verify(found: list[ImageDetails], settings: Settings) -> int:
@@ -130,7 +129,7 @@ def _fault(image: ImageDetails, settings: Settings) -> str:
 def _remedy(image: ImageDetails) -> str:
     """Return what brings a damaged image in again: its damaged layers are unpacked anew then."""
     name, origin = _name(image), image.get("origin", "")
-    if name in [f"{each}:latest" for each in recipe.names()]:
+    if name in [f"{one}:latest" for one in recipe.names()]:
         return f"minirun images build {image['name']}"
     if origin == catalogue.BUILT:
         return f"minirun build --no-cache -t {name} FOLDER"
@@ -164,40 +163,27 @@ def _import(args: list[str], settings: Settings) -> int:
 def main_import(args: list[str], settings: Settings) -> int:
     """Bring a root filesystem in, as docker's `import FILE NAME`; return 0."""
     flags = ImportOf(args)
-    exactly(flags, 2, "minirun import FILE|- NAME")
-    return _import(flags.args[::-1], settings)
-
-
-def exactly(flags: Flags, count: int, form: str) -> None:
-    """Raise UsageError in docker's words unless there are `count` arguments; `form` is the hint."""
-    if len(flags.args) != count:
-        wanted = f"{count} argument" + "s" * (count != 1)
-        text = f'"{flags.command}" requires exactly {wanted}, got {len(flags.args)}'
-        raise UsageError(text, form, 1)
+    flags.takes(2)
+    return as_runc(lambda: _import(flags.args[::-1], settings))
 
 
 def remove(names: list[str], settings: Settings, done: str = "removed", force: bool = False) -> int:
     """Remove images that no container uses, and print one line for each, which begins with `done`.
 
-    Returns 0. Raises MinirunError for the last that could not be removed; those before have a line.
-    `force`: one that is not there has a line, and is no error.
+    `force`: that one is not there is no failure. Returns the exit status. Raises UsageError.
     """
     if not names:
         raise UsageError("images rm needs a name", "minirun images lists them")
-    failed: list[MinirunError] = []
-    for name in names:
+
+    def remove_one(name: str) -> str:
         try:
-            print(f"{done} {_remove(name, settings)}")
-        except MinirunError as error:
+            return f"{done} {_remove(name, settings)}"
+        except ImageError as error:
             if force and error.args[0].startswith("No such image"):
-                say(error.line())
-            else:
-                failed.append(error)
-    for each in failed[:-1]:
-        say(each.line())
-    if failed:
-        raise failed[-1]
-    return 0
+                error.status = 0
+            raise
+
+    return each(names, remove_one)
 
 
 def _remove(name: str, settings: Settings) -> str:
@@ -208,9 +194,16 @@ def _remove(name: str, settings: Settings) -> str:
     return catalogue.remove_image(settings.store, wanted)
 
 
-def remove_unused(settings: Settings) -> list[str]:
-    """Remove all images that no container was made of; return their names. Raises MinirunError."""
-    names = [_name(image) for image in shelf.list_images(settings.store)]
+def remove_unused(settings: Settings, wanted: dict[str, list[str]], latest: float) -> list[str]:
+    """Remove all images that no container was made of; return their names. Raises MinirunError.
+
+    `wanted`: values of the filters label and label!; `latest`: none made later, in seconds since
+    the epoch.
+    """
+    names = [
+        _name(image) for image in shelf.list_images(settings.store)
+        if image_rows.is_older(image, latest) and image_rows.has_labels(image, wanted)
+    ]  # fmt: skip
     unused = [name for name in names if not _users(name, settings)]
     return [catalogue.remove_image(settings.store, name) for name in unused]
 
@@ -224,7 +217,7 @@ def _users(image: str, settings: Settings) -> list[str]:
         except StateError:
             continue
         if docker_record.of(record).image == image:
-            users.append(container_id)
+            users.append(state.name_of(record.directory))
     return users
 
 

@@ -30,7 +30,7 @@ class Login(Flags):
 def main_login(args: list[str], _: Settings) -> int:
     """Check a name and a password at a registry, and keep them; return the exit status."""
     flags = Login(args)
-    host = _host(flags.args)
+    host = _host(flags)
     if flags.password_stdin and not flags.username:
         raise UsageError("Must provide --username with --password-stdin", "-u NAME")
     if flags.password and flags.password_stdin:
@@ -57,16 +57,16 @@ def main_login(args: list[str], _: Settings) -> int:
 
 def main_logout(args: list[str], _: Settings) -> int:
     """Forget what is kept for a registry; return the exit status."""
-    host = _host(Flags(args, "logout").args)
+    host = _host(Flags(args, "logout"))
     gone = credentials.erase(host)
     print(clean(f"Removing login credentials for {host}" if gone else f"Not logged in to {host}"))
     return 0
 
 
-def _host(args: list[str]) -> str:
-    if len(args) > 1:
-        raise UsageError("one registry at a time", "minirun login registry.example")
-    text = args[0].partition("://")[2] or args[0] if args else _DOCKER
+def _host(flags: Flags) -> str:
+    flags.takes(0, 1)
+    name = "".join(flags.args)
+    text = name.partition("://")[2] or name or _DOCKER
     host = text.partition("/")[0]
     if host == "index.docker.io":
         return _DOCKER

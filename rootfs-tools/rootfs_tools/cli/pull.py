@@ -11,9 +11,9 @@ from minirun.core.lazy import lazy
 with lazy:
     from rootfs_tools.cli import bars
 
-from minirun.cli.flags import Flags, flag
+from minirun.cli.flags import ANY, Flags, flag
 from minirun.core import events
-from minirun.core.errors import ImageError, UsageError
+from minirun.core.errors import ImageError
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean, say
 from rootfs_tools import catalogue
@@ -26,7 +26,6 @@ from rootfs_tools.take import LayerObserver, LayerStep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from minirun.cli.run.run_flags import ConfigFlags
     from minirun.image.store import Image
 
 
@@ -41,8 +40,7 @@ class Pull(Flags):
 def main(args: list[str], settings: Settings) -> int:
     """Pull images, one after the other; return the exit status."""
     flags = Pull(args)
-    if not flags.args:
-        raise UsageError("pull needs an image", "minirun pull ubuntu:24.04")
+    flags.takes(1, ANY)
     for name in flags.args:
         if settings.log and settings.log_format == "json":
             events.open_log(settings.log, name, 0o644)
@@ -56,28 +54,30 @@ def main(args: list[str], settings: Settings) -> int:
     return 0
 
 
-def for_run(flags: ConfigFlags, settings: Settings, container_id: str) -> Image:
-    """Return the image of a run: what is here and --pull decide. Raises ImageError.
+def for_run(
+    name: str, settings: Settings, container_id: str, *, pull: str, platform: str, quiet: bool
+) -> tuple[Image, bytes]:
+    """Return the image of a run, and what a pull writes of itself, for the container's log.
 
-    What a pull does becomes `flags.earlier`, for the log of the container.
+    What is here and `pull`, the word of --pull, decide. Raises ImageError.
     """
     log = PullLog(container_id)
     try:
-        return _for_run(flags, settings)
+        image = _for_run(name, settings, pull, platform, quiet=quiet)
     finally:
-        flags.earlier = log.close()
+        written = log.close()
+    return image, written
 
 
-def _for_run(flags: ConfigFlags, settings: Settings) -> Image:
-    name, quiet = flags.args[0], flags.quiet or flags.progress == "quiet"
-    if flags.pull == "never":
+def _for_run(name: str, settings: Settings, pull: str, platform: str, *, quiet: bool) -> Image:
+    if pull == "never":
         return catalogue.resolve(settings.store, name)
-    if flags.pull == "always":
+    if pull == "always":
         view, place = _logged(shown("", quiet), "--pull always: whatever is here"), settings.store
-        return registry.pull_or_build(place, name, say, view, flags.platform, steps(quiet))
+        return registry.pull_or_build(place, name, say, view, platform, steps(quiet))
     missing = shown("Unable to find image '{}' locally", quiet)
     view = _logged(missing, "no such image is in the store")
-    return find(name, settings, view, flags.platform, quiet=quiet)
+    return find(name, settings, view, platform, quiet=quiet)
 
 
 def find(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minirun.cli.flags import Flags, flag
-from minirun.core.errors import ImageError, UsageError, from_os
+from minirun.core.errors import ImageError, from_os
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import clean
 from minirun.image import store
@@ -22,9 +22,7 @@ class Push(Flags):
 def main(args: list[str], settings: Settings) -> int:
     """Push an image; print the digest of its manifest; return 0. Raises ImageError."""
     flags = Push(args)
-    if len(flags.args) not in (1, 2):
-        text = f'"push" requires 1 or 2 arguments, got {len(flags.args)}'
-        raise UsageError(text, "minirun push IMAGE [REGISTRY/NAME:TAG]", 1)
+    flags.takes(1, 2)
     name = flags.args[0]
     to = registry.destination(*flags.args)
     if not store.find(settings.store, parse(name)):

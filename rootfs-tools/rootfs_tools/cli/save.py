@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from minirun.cli.flags import Flags, flag
+from minirun.cli.flags import ANY, Flags, flag
 from minirun.core.errors import UsageError, from_os
 from minirun.core.keeping.settings import Settings
 from rootfs_tools import catalogue
@@ -42,7 +42,7 @@ class Rmi(Flags):
 def main_tag(args: list[str], settings: Settings) -> int:
     """Give an image another name; return 0. Raises ImageError."""
     flags = Tag(args)
-    images.exactly(flags, 2, "minirun tag IMAGE NAME")
+    flags.takes(2)
     name, new = flags.args
     origin = catalogue.resolve(settings.store, name).origin
     try:
@@ -56,6 +56,7 @@ def main_tag(args: list[str], settings: Settings) -> int:
 def main_rmi(args: list[str], settings: Settings) -> int:
     """Remove the names of images, and the images, as far as no container uses them; return 0."""
     flags = Rmi(args)
+    flags.takes(1, ANY)
     return images.remove(flags.args, settings, "Untagged:", flags.force)
 
 
@@ -63,8 +64,7 @@ def main_save(args: list[str], settings: Settings) -> int:
     """Write images to an archive; return 0. Raises MinirunError, BrokenPipeError."""
     flags = Save(args)
     flags.check("format", *saving.FORMATS)
-    if not flags.args:
-        raise UsageError('"save" requires at least 1 argument', "minirun save -o FILE IMAGE…", 1)
+    flags.takes(1, ANY)
     if not flags.output and (sys.stdout.isatty() or flags.format == "oci-dir"):
         text = "cowardly refusing to save to a terminal"
         raise UsageError(text, "use the -o flag or redirect", 1)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
-
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
-from minirun.common import table
 from minirun.core.errors import from_os
 from minirun.core.keeping.settings import Settings
 from minirun.core.keeping.visible import warn
 from minirun.faces.inspect.sizes import human
+from minirun.faces.show.template import formats
+from minirun.faces.show.template.values import Fields
 from minirun.running import store_use
 from rootfs_tools import gc, usage
 
-_HEADER = ("TYPE", "TOTAL", "ACTIVE", "SIZE", "RECLAIMABLE")
+_FIELDS = {
+    "Active": "ACTIVE", "Reclaimable": "RECLAIMABLE", "Size": "SIZE", "TotalCount": "TOTAL",
+    "Type": "TYPE",
+}  # fmt: skip
+_TABLE = "table {{.Type}}\t{{.TotalCount}}\t{{.Active}}\t{{.Size}}\t{{.Reclaimable}}"
 
 
 class ImageGc(Flags):
@@ -28,6 +31,7 @@ class Df(Flags):
 
     command = "system df"
     format: str = flag(default="table")
+    verbose: bool = flag("-v")
 
 
 def main_gc(args: list[str], settings: Settings) -> int:
@@ -60,21 +64,32 @@ def main_df(args: list[str], settings: Settings) -> int:
     """Print what takes room, by kind; return 0. Raises ImageError."""
     flags = Df(args)
     flags.none()
-    flags.check("format", "table", "json")
+    form = _TABLE if flags.format == "table" else flags.format
+    shown = [_fields(row) for row in rows(settings, flags.verbose)]
+    return write(formats.lines(form, shown, _FIELDS))
+
+
+def rows(settings: Settings, parts: bool = False) -> list[usage.UsageRow]:
+    """Return what takes room, by docker's kinds; `parts`: what images are made of, apart.
+
+    Raises ImageError.
+    """
     try:
         used = store_use.find(settings)
-        rows = usage.usage(settings.store, used.layers, used.images)
-        rows.append(usage.containers(used.directories))
+        records, layers, archives, builds = usage.usage(settings.store, used.layers, used.images)
+        containers = usage.containers(used.directories)
+        volumes = usage.volumes(settings.store, set().union(*used.volumes.values()))
     except OSError as error:
         raise from_os(error, "system df") from None
     for path in used.damaged:
         warn(f"{path} is not counted: its record is damaged")
-    if flags.format == "json":
-        return write(json.dumps([row._asdict() for row in rows], indent=2) + "\n")
-    return write(table.text([_HEADER, *map(_line, rows)], 3))
+    images = [records, layers, archives] if parts else [usage.added(records, layers, archives)]
+    return [*images, containers, volumes, builds]
 
 
-def _line(row: usage.UsageRow) -> tuple[str, ...]:
+def _fields(row: usage.UsageRow) -> Fields:
     share = f" ({100 * row.reclaimable // row.size}%)" if row.size else ""
-    free = f"{human(row.reclaimable)}{share}"
-    return row.kind, str(row.total), str(row.active), human(row.size), free
+    return Fields(
+        Active=str(row.active), Reclaimable=f"{human(row.reclaimable)}{share}",
+        Size=human(row.size), TotalCount=str(row.total), Type=row.kind,
+    )  # fmt: skip

@@ -5,7 +5,8 @@
     COPY <<one <<-"two" /etc/      files of these names; of <<- leading tabs are taken away,
                                    and between quotes nothing is filled in
 
-A document ends with a line that is its name alone. Source: buildkit's frontend/dockerfile/parser
+In $(( 1 << 3 )) the sign is a shift, as a shell has it. A document ends with a line that is its
+name alone. Source: buildkit's frontend/dockerfile/parser
 (heredocsFromLine), which has it as a shell has it.
 """
 
@@ -23,6 +24,7 @@ _WORD = re.compile(
 _BLANKS = re.compile(r"\s*")
 _MARK = re.compile(r"\d*<<(-?)\s*([^<]+)")
 _QUOTED = re.compile(r"""\\(.)|'([^']*)'|"([^"]*)\"""")
+_ARITHMETIC = re.compile(r"\(\((?:[^()]|\([^()]*\))*\)\)")
 _TABS = re.compile(r"^\t+", re.MULTILINE)
 
 
@@ -46,6 +48,7 @@ def announced(line: str) -> list[Document]:
     """Return the documents that an instruction announces, in order, still without their text."""
     if "<<" not in line:
         return []
+    line = _ARITHMETIC.sub("(())", line)
     return [found for word in _words(line) if (found := _of_word(word))]
 
 

@@ -7,6 +7,7 @@ import pytest
 import beside
 from beside import Beside, Side
 from engines.clients.engine import IMAGE
+from program import Program
 
 WORD = "one"
 
@@ -32,14 +33,15 @@ def test_answers_are_kept_and_docker_explains_a_difference(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(beside, "KEPT", tmp_path / "docker.txt")
-    keeping = Beside(command, tmp_path, "keep", None)
+    program = Program(command, tmp_path / "containers")
+    keeping = Beside(program, "keep", None)
     try:
         for word in ("exit 3", "true"):
             keeping.same(status, word)
         with pytest.raises(AssertionError, match="docker has just said so"):
             keeping.same(name_of_image, WORD)
         beside.write(keeping.asked)
-        kept = Beside(command, tmp_path, "kept", None)
+        kept = Beside(program, "kept", None)
         kept.same(status, "exit 3")
         assert kept.theirs(name_of_image, WORD) == IMAGE
         assert kept._docker is None, "it was not needed"

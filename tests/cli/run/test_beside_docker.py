@@ -89,9 +89,10 @@ def spec(minirun: Program, *words: str) -> dict[str, Any] | None:
      "0.1m", "1,5g"],
 )  # fmt: skip
 def test_sizes(minirun: Program, docker: Any, text: str) -> None:
-    asked, document = docker("-m", text), spec(minirun, "-m", text)
-    theirs = asked and asked["HostConfig"]["Memory"]
-    assert (document and document["linux"]["resources"]["memory"]["limit"]) == theirs
+    asked, document = docker("--shm-size", text), spec(minirun, "--shm-size", text)
+    theirs = asked and f"size={asked['HostConfig']['ShmSize']}"
+    mounts = {row["destination"]: row["options"] for row in document["mounts"]} if document else {}
+    assert theirs is document is None or theirs in mounts["/dev/shm"]
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_init_is_pid_1_and_reaps(minirun: Program) -> None:
         ("--memory-swappiness 101", "--memory-swappiness '101' (a whole number from 0 to 100)"),
         ("--oom-score-adj 1001", "--oom-score-adj '1001' (a whole number from -1000 to 1000)"),
         ("--oom-kill-disable=maybe", "'maybe' for --oom-kill-disable: true or false"),
-        ("--cpus 0.001", "--cpus '0.001' (a number of CPUs from 0.01 up"),
+        ("--cpus 0.001", "--cpus '0.001' (a number of CPUs from 0.01 to"),
         ("--cpus one", "--cpus 'one' (a number of CPUs"),
         ("--cpus 1 --cpu-quota 5000", "--cpus and --cpu-quota: conflicting options"),
         ("--cpu-shares 1", "--cpu-shares '1' (a whole number from 2 to 262144)"),

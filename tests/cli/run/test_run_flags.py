@@ -12,6 +12,7 @@ import pytest
 
 from conftest import Program
 
+CPUS = len(os.sched_getaffinity(0))
 SHELL = ("busybox", "sh", "-c")
 
 
@@ -233,9 +234,9 @@ def test_name_and_rm(minirun: Program) -> None:
     kept, removed = name(), name()
     assert minirun("run", "--name", kept, "busybox", "true").returncode == 0
     assert minirun("run", "--name", removed, "--rm", "busybox", "true").returncode == 0
-    assert minirun("ps", "-aq").stdout == f"{kept}\n"
-    assert (minirun.root / kept / "upper").is_dir(), "what it wrote is kept"
-    assert not (minirun.root / removed).exists()
+    assert minirun("ps", "-a", "--format", "{{.Names}}").stdout == f"{kept}\n"
+    assert (minirun.directory(kept) / "upper").is_dir(), "what it wrote is kept"
+    assert not minirun.directory(removed).exists()
     assert minirun("ps", "-q").stdout == ""
     assert json.loads(minirun("state", kept).stdout)["status"] == "stopped"
     assert minirun("delete", kept).returncode == 0
@@ -269,7 +270,8 @@ def test_pid_file(minirun: Program, tmp_path: Path) -> None:
     done = minirun("run", "--pid-file", "/nosuch/pid", "busybox", "true")
     assert done.returncode == 125
     assert done.stderr.count("\n") == 1
-    assert minirun("ps", "-aq").stdout == f"{box}\n", "the one that failed is gone"
+    listed = minirun("ps", "-a", "--format", "{{.Names}}").stdout
+    assert listed == f"{box}\n", "the one that failed is gone"
 
 
 # --- streams -----------------------------------------------------------------------------------
@@ -385,12 +387,27 @@ def test_above_the_memory_limit(minirun: Program) -> None:
     assert done.returncode == 137
 
 
-def test_a_memory_limit_too_low_to_start(minirun: Program) -> None:
-    done = minirun("run", "--rm", "-m", "64k", "busybox", "true")
+@pytest.mark.parametrize(
+    ("flags", "hint"),
+    [
+        (("-m", "6291455"), "6m or more"),
+        (("--memory-reservation", "5m"), "6m or more"),
+        (("--cpus", f"{CPUS}.01"), f"from 0.01 to {CPUS}"),
+        (("-u", "2147483648"), "0-2147483647"),
+        (("-u", "0:2147483648"), "0-2147483647"),
+        (("--group-add", "2147483648"), "0-2147483647"),
+    ],
+)
+def test_what_docker_refuses(minirun: Program, flags: tuple[str, ...], hint: str) -> None:
+    done = minirun("run", "--rm", *flags, "busybox", "true")
     assert done.returncode == 125
-    assert "memory limit" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert hint in done.stderr and done.stderr.count("\n") == 1
     assert minirun("ps", "-aq").stdout == ""
+
+
+def test_what_docker_still_takes(minirun: Program) -> None:
+    flags = ("-m", "6m", "--cpus", str(CPUS), "-u", "2147483647:2147483647")
+    assert minirun("run", "--rm", *flags, "busybox", "id", "-u").stdout == "2147483647\n"
 
 
 @pytest.mark.parametrize(("text", "quota"), [("1", 100_000), ("0.5", 50_000), ("1.25", 125_000)])

@@ -130,7 +130,7 @@ def test_uidmap(reachable: Program, tmp_path: Path) -> None:
     ]
     info = os.stat(f"/proc/{json.loads(reachable('state', box).stdout)['pid']}")
     assert (info.st_uid, info.st_gid) == (100000, 200000)
-    made = (reachable.root / box / "upper/mine").stat()
+    made = (reachable.directory(box) / "upper/mine").stat()
     assert (made.st_uid, made.st_gid) == (100000, 200000)
 
 

@@ -16,7 +16,7 @@ import pytest
 from cli.columns import Runtime
 from conftest import Program, wait_until
 from minirun.cgroups import hierarchies
-from minirun.cli.runc.control import signal_number
+from minirun.cli.words import signal_number
 from minirun.core.errors import UsageError
 
 MISTAKES = (
@@ -31,10 +31,10 @@ MISTAKES = (
     (("ps", "nosuch"), 1, "does not exist"),
     (("events", "nosuch"), 1, "does not exist"),
     (("update", "nosuch"), 1, "does not exist"),
-    (("exec", "nosuch", "true"), 255, "does not exist"),
+    (("exec", "--pid-file", "pid", "nosuch", "true"), 255, "does not exist"),
     (("state",), 1, ""), (("state", "a", "b"), 1, ""), (("kill",), 1, ""),
     (("list", "-f", "yaml"), 1, "format"), (("state", "--nosuch"), 1, "nosuch"),
-    (("nosuch",), 3, "nosuch"), (("create", "--bundle", "/nosuch", "x"), 1, "/nosuch"),
+    (("create", "--bundle", "/nosuch", "x"), 1, "/nosuch"),
 )  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def test_mistakes(runtime: Runtime, words: tuple[str, ...], status: int, text: s
 
 VERBS = (
     "state", "start", "kill", "delete", "delete -f", "pause", "resume", "ps", "events", "update",
-    "exec", "create", "run -b .",
+    "exec --pid-file pid", "create", "run -b .",
 )  # fmt: skip
 
 
@@ -55,8 +55,9 @@ VERBS = (
 def test_an_id_is_no_path_in_any_command(runtime: Runtime, verb: str) -> None:
     """`delete -f ..` of one runtime removed the directory above its root."""
     for name in ("..", "a/b", "a b", "a@b", "."):
-        done = runtime(*verb.split(), name, *(["true"] if verb == "exec" else []))
-        assert done.returncode == (255 if verb == "exec" else 1)
+        is_exec = verb.startswith("exec")
+        done = runtime(*verb.split(), name, *(["true"] if is_exec else []))
+        assert done.returncode == (255 if is_exec else 1)
         assert "container id" in done.stdout.lower()
     assert runtime.bundle.is_dir()
 

@@ -48,7 +48,6 @@ FAILING = (
     (("ID", "/etc/passwd"), 255, 'exec: "/etc/passwd": permission denied'),
     (("--cwd", "/nosuch", "ID", "pwd"), 255, "no such file or directory"),
     (("--cwd", "tmp", "ID", "pwd"), 255, "must be an absolute path"),
-    (("ID",), 255, ""),
     ((), 1, ""),
     (("--nosuch", "ID", "true"), 1, "nosuch"),
     (("-e", "NAME", "ID", "true"), 255, "invalid environment variable: "),

@@ -137,7 +137,7 @@ def test_start_after_one_that_was_killed(
     runtime.config(args=["true"])
     assert runtime("create", "-b", ".", "ID", env=_environment(systemd)).returncode == 0
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
-        folder = os.open(minirun.root / runtime.name / "notify", os.O_PATH)
+        folder = os.open(minirun.directory(runtime.name) / "notify", os.O_PATH)
         left.bind(f"/proc/self/fd/{folder}/notify.sock")  # a path has at most 108 bytes: unix(7)
         os.close(folder)
     done = runtime("start", "ID", env=_environment(systemd))

@@ -243,7 +243,7 @@ def test_a_damaged_record_is_one_error(tmp_path: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff"])
 def test_the_hint_of_a_damaged_record_helps(minirun: Program, content: bytes) -> None:
-    directory = minirun.root / "c1"
+    directory = minirun.directory("c1")
     directory.mkdir(parents=True)
     (directory / "state.json").write_bytes(content)
     done = minirun("state", "c1")
@@ -362,9 +362,9 @@ def test_the_public_state_is_the_specs(minirun: Program) -> None:
     assert public.pop("annotations")["k"] == "v"
     created = public.pop("created")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", created)
-    directory = str(minirun.root / NAME)
+    directory = str(minirun.directory(NAME))
     assert public == {
-        "ociVersion": "1.3.0", "id": NAME, "status": "running", "bundle": directory,
+        "ociVersion": "1.3.0", "id": minirun.id(NAME), "status": "running", "bundle": directory,
         "rootfs": f"{directory}/rootfs", "owner": "",
     }  # fmt: skip
     minirun("kill", NAME, "KILL")

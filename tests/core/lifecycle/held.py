@@ -24,9 +24,8 @@ class Held:
             "run", "--name", self.name, *flags, "busybox", "sleep", "100",
             env=os.environ | {"MINIRUN_GATES": boundary}, start_new_session=True,
         )  # fmt: skip
-        log = minirun.root / self.name / "events.jsonl"
         line = f'"kind":"gate","name":"{boundary}"'
-        wait_until(lambda: (log.exists() and line in log.read_text()) or self._ended())
+        wait_until(lambda: line in minirun.log(self.name) or self._ended())
         time.sleep(0.01)  # the line is written right before the wait begins
         self.family = Family(self.runtime.pid)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from conftest import Program, processes, wait_until
 from minirun.core.kernel import mountinfo
+from minirun.running import own_cgroup
 
 _STATE, _PARENT, _STARTED = 0, 1, 19
 """Where the fields 3, 4 and 22 of proc_pid_stat(5) are in what `processes` yields."""
@@ -62,9 +63,19 @@ class Family:
         ]
 
 
-def cgroups(name: str) -> list[str]:
-    """Return the cgroups of the container `name`, in every hierarchy."""
-    return glob.glob(f"/sys/fs/cgroup/*/minirun/{name}.*")
+def cgroups(minirun: Program) -> list[str]:
+    """Return the cgroups of the containers of a state root that was named, in every hierarchy."""
+    named = own_cgroup(str(minirun.root), "*", systemd=False)
+    return in_hierarchies(named) if minirun.named else []
+
+
+def in_hierarchies(cgroup: str) -> list[str]:
+    """Return where there is a cgroup of this path, which may have marks of glob(7).
+
+    A hierarchy is mounted below /sys/fs/cgroup; if there is version 2 alone, it is mounted there.
+    """
+    places = ("/sys/fs/cgroup", "/sys/fs/cgroup/*")
+    return [path for place in places for path in glob.glob(place + cgroup)]
 
 
 def mounts(root: Path) -> list[str]:
@@ -76,10 +87,10 @@ def mounts(root: Path) -> list[str]:
 def assert_nothing(minirun: Program, name: str, family: Family | None = None) -> None:
     """Fail where anything of the container `name` is left."""
     assert minirun.left() == []
-    assert cgroups(name) == []
+    assert cgroups(minirun) == []
     assert mounts(minirun.root) == []
     if family:
-        wait_until(lambda: not family.alive(), 5)
+        wait_until(lambda: not family.alive())
 
 
 def assert_collected(minirun: Program, name: str, family: Family) -> bool:
@@ -88,7 +99,7 @@ def assert_collected(minirun: Program, name: str, family: Family) -> bool:
     Returns True if its start was complete: then the container is stopped, and has its files.
     """
     try:
-        record = json.loads((minirun.root / name / "state.json").read_text())
+        record = json.loads((minirun.directory(name) / "state.json").read_text())
     except FileNotFoundError:  # killed before there was one
         record = {"complete": False}
     kept = bool(record["complete"] and not record.get("auto_remove"))
@@ -96,7 +107,7 @@ def assert_collected(minirun: Program, name: str, family: Family) -> bool:
     if kept:
         assert minirun.left() == [name]
         assert json.loads(minirun("state", name).stdout)["status"] == "stopped"
-        assert mounts(minirun.root) == [] and cgroups(name) == [] and not family.alive()
+        assert mounts(minirun.root) == [] and cgroups(minirun) == [] and not family.alive()
         assert minirun("rm", name).returncode == 0
     assert_nothing(minirun, name, family)
     return kept

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from conftest import Program, cgroup, wait_until
 from core.lifecycle.leftovers import Family, assert_nothing, call
 from minirun.core.gates import open_gate
+from minirun.core.keeping.places import NAMES
 
 NAME = f"hooks-{os.getpid()}"
 Bundle = Callable[..., Path]
@@ -61,7 +63,7 @@ def test_the_reason_is_not_hidden_by_what_cannot_be_removed(
     minirun: Program, bundle: Bundle, verb: str
 ) -> None:
     """The hook mounts something on a file of the container, and then fails."""
-    fifo = minirun.root / NAME / "exec.fifo"
+    fifo = minirun.directory(NAME) / "exec.fifo"
     path = bundle({"prestart": f"mount --bind {fifo} {fifo}; echo the reason; exit 3"})
     try:
         done = minirun(verb, "--bundle", str(path), NAME)
@@ -186,9 +188,8 @@ def test_what_it_writes_cannot_be_kept(minirun: Program) -> None:
     command = ("busybox", "sh", "-c", "echo out; exit 3")
     gates = os.environ | {"MINIRUN_GATES": "7:end"}
     held = minirun.start("run", "--name", NAME, *command, env=gates)
-    directory = minirun.root / NAME
-    log = directory / "events.jsonl"
-    wait_until(lambda: log.exists() and '"7:end"' in log.read_text())
+    wait_until(lambda: '"7:end"' in minirun.log(NAME))
+    directory = minirun.directory(NAME)
     (directory / "log.json").mkdir()
     open_gate(str(directory))
     out, said = held.communicate(timeout=20)
@@ -199,16 +200,24 @@ def test_what_it_writes_cannot_be_kept(minirun: Program) -> None:
 
 
 def test_state_directory_gone(minirun: Program) -> None:
-    """Without its record the container still ends, and with it its cgroup."""
+    """Without its record the container still ends, and with it its cgroup.
+
+    The link of its name counts for nothing: another container takes it, or `gc` removes it.
+    """
     runtime = minirun.start("run", "--name", NAME, "busybox", "sleep", "100")
-    state = minirun.root / NAME / "state.json"
-    wait_until(lambda: state.exists() and '"status":"running"' in state.read_text())
-    pid = json.loads(state.read_text())["pid"]
-    remove = ["rm", "-rf", str(minirun.root / NAME)]  # while the runtime may still write there
+    wait_until(lambda: '"status":"running"' in minirun.log(NAME, "state.json"))
+    pid = json.loads(minirun.log(NAME, "state.json"))["pid"]
+    remove = ["rm", "-rf", str(minirun.directory(NAME))]  # while the runtime may still write there
     wait_until(lambda: subprocess.run(remove, check=False).returncode == 0)
     assert "does not exist" in minirun("state", NAME).stderr
     os.kill(pid, signal.SIGKILL)
     _, stderr = runtime.communicate(timeout=20)
     assert runtime.returncode == 137, stderr
     assert "Traceback" not in stderr
+    link = minirun.root / NAMES / NAME
+    assert minirun.left() == [str(link)]
+    assert minirun("run", "--name", NAME, "busybox", "true").returncode == 0
+    shutil.rmtree(minirun.directory(NAME))
+    assert minirun.left() == [str(link)]
+    assert minirun("gc").returncode == 0
     assert_nothing(minirun, NAME)

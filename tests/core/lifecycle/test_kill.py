@@ -47,7 +47,7 @@ def test_init_that_its_maker_had_no_time_to_note(minirun: Program) -> None:
     """Killed between clone and the record, with init still ending: its cgroup goes all the same."""
     name = f"unnoted-{os.getpid()}"
     call(minirun, "run", "-d", "--name", name, "busybox", "sleep", "100")
-    path = minirun.root / name / "state.json"
+    path = minirun.directory(name) / "state.json"
     record = json.loads(path.read_text())
     os.kill(record["supervisor"]["pid"], signal.SIGKILL)
     wait_until(lambda: not Path(f"/proc/{record['supervisor']['pid']}").exists())
@@ -84,7 +84,7 @@ def test_hook_killed_at_a_boundary(minirun: Program) -> None:
         hook = next(int(pid) for pid in children.read_text().split() if int(pid) != held.init)
         os.kill(hook, signal.SIGKILL)
         if boundary[0] not in "45":  # it is not the hook that waits there
-            open_gate(str(minirun.root / held.name))
+            open_gate(str(minirun.directory(held.name)))
         status, said = held.end()
         assert status == 125
         assert said.startswith("minirun: nvidia-container-runtime-hook: "), said
@@ -113,8 +113,7 @@ def test_runtime_killed_when_all_is_made(minirun: Program) -> None:
     with open(os.devnull, "w") as null:
         argv = minirun.argv("run", "--name", name, "busybox", "sleep", "100")
         runtime = subprocess.Popen(argv, stdin=null, stdout=null, stderr=null)
-    path = minirun.root / name / "state.json"
-    wait_until(lambda: path.exists() and json.loads(path.read_text())["complete"])
+    wait_until(lambda: '"complete":true' in minirun.log(name, "state.json"))
     family = Family(runtime.pid)
     runtime.kill()
     runtime.wait()
@@ -127,7 +126,7 @@ def test_supervisor_of_a_detached_container_killed(
 ) -> None:
     name = f"watched-{os.getpid()}"
     minirun("run", "-d", "--name", name, *flags, "busybox", "sh", "-c", "sleep 99 & sleep 100")
-    record = json.loads((minirun.root / name / "state.json").read_text())
+    record = json.loads((minirun.directory(name) / "state.json").read_text())
     supervisor = record["supervisor"]["pid"]
     wait_until(lambda: len(Family(supervisor).members) == 3)
     family = Family(supervisor)
@@ -135,7 +134,7 @@ def test_supervisor_of_a_detached_container_killed(
     wait_until(lambda: len(family.alive()) == 2)
     assert "its supervisor died" in minirun("gc").stdout
     if "--rm" not in flags:  # it has ended, and its files are kept
-        assert mounts(minirun.root) == [] and cgroups(name) == [] and not family.alive()
+        assert mounts(minirun.root) == [] and cgroups(minirun) == [] and not family.alive()
         minirun("rm", name)
     assert_nothing(minirun, name, family)
 
@@ -219,7 +218,7 @@ def test_other_commands_killed_at_a_random_moment(
         call(minirun, "create", "--bundle", str(layer.parent), name)
         if words[0] != "start":
             minirun("start", name)
-        init = json.loads((minirun.root / name / "state.json").read_text())["init"]["pid"]
+        init = json.loads((minirun.directory(name) / "state.json").read_text())["init"]["pid"]
         family = Family(init)
         with open(os.devnull, "w") as null:
             argv = minirun.argv(*words, *more)

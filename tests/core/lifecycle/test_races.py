@@ -121,7 +121,7 @@ def test_init_ends_while_start_writes(tmp_path: Path, monkeypatch: pytest.Monkey
     handshake.make_fifos(str(tmp_path))
     init = os.open(tmp_path / places.EXEC, os.O_RDONLY | os.O_NONBLOCK)
     monkeypatch.setattr(os, "unlink", lambda _: os.close(init))
-    container = SimpleNamespace(id="c", record=whole(str(tmp_path)), directory=str(tmp_path))
+    container = SimpleNamespace(name="c", record=whole(str(tmp_path)), directory=str(tmp_path))
     with pytest.raises(StateError, match="'c' is not waiting for a start"):
         endings.start(container, None)
 
@@ -132,7 +132,7 @@ def test_delete_against_create(minirun: Program, bundle: Path, name: str) -> Non
         argv = minirun.argv("create", "--bundle", str(bundle), name)
         with open(os.devnull, "w") as null:
             creator = subprocess.Popen(argv, stdin=null, stdout=null, stderr=null)
-        wait_until((minirun.root / name).exists)
+        wait_until(lambda: minirun.directory(name).exists())
         assert minirun("delete", "--force", name).returncode == 0
         assert creator.wait(timeout=20) in (0, 1, 125, -9)
         minirun("delete", "--force", name)
@@ -152,7 +152,7 @@ def test_fifty_cycles(minirun: Program, bundle: Path, name: str) -> None:
 def test_a_start_that_was_killed(minirun: Program, bundle: Path, name: str, removed: bool) -> None:
     """Between its open(2) and its write(2): the container waits for the next one, or runs."""
     family = create(minirun, bundle, name)
-    fifo = minirun.root / name / places.EXEC
+    fifo = minirun.directory(name) / places.EXEC
     fd = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
     if removed:
         fifo.unlink()

@@ -67,9 +67,9 @@ def test_caller_of_a_detached_start_killed(minirun: Program) -> None:
     held = Held(minirun, "7:begin", "-d")
     held.runtime.kill()
     held.runtime.wait()
-    gates.open_gate(str(minirun.root / held.name))
+    gates.open_gate(str(minirun.directory(held.name)))
     assert held.end() == (-signal.SIGKILL, "")
-    wait_until(lambda: not (minirun.root / held.name).exists())
+    wait_until(lambda: not minirun.directory(held.name).exists())
     assert_nothing(minirun, held.name, held.family)
 
 
@@ -92,8 +92,8 @@ def test_at_a_random_moment(minirun: Program, seed: int) -> None:
     assert_nothing(minirun, name, family)
 
 
-def _wait_for_a_gate(log: Path) -> None:
-    wait_until(lambda: log.exists() and '"kind":"gate"' in log.read_text())
+def _wait_for_a_gate(minirun: Program, name: str) -> None:
+    wait_until(lambda: '"kind":"gate"' in minirun.log(name))
     time.sleep(0.01)
 
 
@@ -111,8 +111,7 @@ def test_create_is_interrupted(minirun: Program, layer: Path) -> None:
         name = f"create-{os.getpid()}"
         env = os.environ | {"MINIRUN_GATES": boundary}
         runtime = minirun.start("create", "--bundle", bundle, name, env=env)
-        log = minirun.root / name / "events.jsonl"
-        _wait_for_a_gate(log)
+        _wait_for_a_gate(minirun, name)
         runtime.terminate()
         assert runtime.communicate(timeout=20)[1] == "minirun: interrupted by signal 15\n"
         assert runtime.returncode == 143
@@ -140,7 +139,7 @@ def test_it_can_be_ended_as_soon_as_it_is_said_to_be_created(
     bundle, null = _bundle(minirun, layer, "sleep", "100"), subprocess.DEVNULL
     command = minirun.argv("create", "--bundle", bundle, NAME)
     with subprocess.Popen([*words, *command], stdin=null, stdout=null):
-        wait_until(lambda: '"status": "created"' in minirun("state", NAME).stdout, 30)
+        wait_until(lambda: '"status": "created"' in minirun("state", NAME).stdout)
         minirun("delete", "--force", NAME)
     lines = trace.read_text().splitlines()
     (said,) = [number for number, line in enumerate(lines) if '"WAITING' in line]
@@ -231,8 +230,7 @@ def test_signals_go_to_the_command(minirun: Program) -> None:
     traps = "; ".join(f"trap 'echo {word}' {word}" for word in names)
     script = f"{traps}; trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"
     runtime = minirun.start("run", "--rm", "--name", name, "busybox", "sh", "-c", script)
-    state = minirun.root / name / "state.json"
-    wait_until(lambda: state.exists() and '"status":"running"' in state.read_text())
+    wait_until(lambda: '"status":"running"' in minirun.log(name, "state.json"))
     assert runtime.stdout
     assert runtime.stdout.readline() == "ready\n"
     for word in names:
@@ -259,7 +257,7 @@ def test_blocked_and_ignored_by_the_caller(minirun: Program) -> None:
     env = os.environ | {"MINIRUN_GATES": "3:begin"}
     waiting = subprocess.Popen(argv, preexec_fn=_block_all, env=env, stderr=subprocess.DEVNULL)
     try:
-        _wait_for_a_gate(minirun.root / f"blocked-{os.getpid()}" / "events.jsonl")
+        _wait_for_a_gate(minirun, f"blocked-{os.getpid()}")
         waiting.terminate()
         assert waiting.wait(timeout=10) == 143
     finally:

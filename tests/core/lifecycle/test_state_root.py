@@ -31,7 +31,7 @@ def test_run_ps_exec_delete(awkward: Program) -> None:
     assert awkward("exec", "c", "ls", "/dev/nvidia0").stdout == "/dev/nvidia0\n"
     facts = json.loads(awkward("inspect", "--json", "c").stdout)
     top = next(row for row in facts["mounts"] if row["path"] == "/")
-    assert top["layers"]["upper"] == f"{awkward.root}/c/upper"
+    assert top["layers"]["upper"] == f"{awkward.directory('c')}/upper"
     done = awkward("delete", "--force", "c")
     assert (done.returncode, done.stderr) == (0, "")
     assert (awkward.left(), _mounted(awkward)) == ([], [])
@@ -53,7 +53,7 @@ def test_exec_before_pivot_root(awkward: Program) -> None:
 def test_delete_of_a_damaged_record(awkward: Program) -> None:
     awkward("run", "-d", "--name", "c", "busybox", "sleep", "60")
     wait_until(lambda: json.loads(awkward("state", "c").stdout)["status"] == "running")
-    (awkward.root / "c" / "state.json").write_text("{")
+    (awkward.directory("c") / "state.json").write_text("{")
     done = awkward("delete", "--force", "c")
     assert done.returncode == 0, done.stderr
     assert (awkward.left(), _mounted(awkward)) == ([], [])

@@ -73,7 +73,7 @@ def tree(path: Path) -> dict[str, object]:
 @pytest.fixture(params=[_plain, _crun, _runc, _bundle, _empty, _others])
 def stranger(request: pytest.FixtureRequest, minirun: Program) -> Path:
     """A directory of a state root that another program, or a person, has made."""
-    path = minirun.root / "theirs"
+    path = minirun.directory("theirs")
     make: Callable[[Path], None] = request.param
     make(path)
     return path
@@ -107,8 +107,9 @@ def test_a_link_is_not_followed(minirun: Program) -> None:
     host = minirun.root.parent / "host"
     _plain(host)
     minirun("run", "--name", "c1", "busybox", "true")
-    (minirun.root / "c1").rename(host / "c1")
-    (minirun.root / "c1").symlink_to(host / "c1")
+    directory = minirun.directory("c1")
+    directory.rename(host / "c1")
+    directory.symlink_to(host / "c1")
     before = tree(host)
     assert minirun("gc").returncode == 0
     done = minirun("delete", "--force", "c1")
@@ -120,10 +121,10 @@ def test_a_record_of_another_directory_ends_nothing(minirun: Program) -> None:
     """A copy of a living container's directory names its processes and its cgroup."""
     name = f"copied-{os.getpid()}"
     minirun("run", "-d", "--name", name, "busybox", "sleep", "100")
-    copy = minirun.root / "copy"
+    copy = minirun.directory("copy")
     copy.mkdir(mode=0o700)
     for file in ("state.json", "config.json"):
-        (copy / file).write_bytes((minirun.root / name / file).read_bytes())
+        (copy / file).write_bytes((minirun.directory(name) / file).read_bytes())
     for words in (("gc",), ("delete", "copy"), ("kill", "copy", "KILL"), ("pause", "copy")):
         assert "is the record of" in minirun(*words).stderr
     assert minirun("delete", "--force", "copy").returncode == 0
@@ -144,7 +145,7 @@ def test_a_record_with_a_strangers_cgroup_kills_no_stranger(minirun: Program, ke
         if key == "cgroup":
             (theirs / "cgroup.procs").write_text(str(sleeper.pid))
         minirun("run", "-d", "--name", name, "busybox", "sleep", "100")
-        path = minirun.root / name / "state.json"
+        path = minirun.directory(name) / "state.json"
         record = json.loads(path.read_text())
         record["cgroup_path"] = f"/{theirs.name}"
         record["cgroup"] = {"version": 2, "path": f"/{theirs.name}", "dirs": {"": str(theirs)}}
@@ -264,7 +265,7 @@ def test_a_root_that_is_a_link(minirun: Program, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(minirun.root)
     linked = Program(minirun.path, link)
-    assert linked("ps", "-q").stdout == f"{name}\n"
+    assert linked("ps", "--format", "{{.Names}}").stdout == f"{name}\n"
     assert linked("gc").stdout == ""
     assert linked("delete", "--force", name).returncode == 0
     assert_nothing(minirun, name)
@@ -285,7 +286,7 @@ def test_killed_while_removing(minirun: Program) -> None:
         if minirun.left() == [name]:  # cut off before anything was removed
             assert minirun("delete", name).returncode == 0
         assert_nothing(minirun, name)
-        assert cgroups(name) == []
+        assert cgroups(minirun) == []
         if done.returncode == 0:
             return
         assert done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL)

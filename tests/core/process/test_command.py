@@ -174,7 +174,8 @@ def test_arguments_and_environment_arrive_as_they_are(minirun: Program) -> None:
     script = "tr '\\0' '\\n' < /proc/$$/cmdline; echo --; tr '\\0' '\\n' < /proc/$$/environ; true"
     name = f"env-{uuid.uuid4().hex[:8]}"
     given = ["sh", "-c", script, "", "two words", "é", "--rm", "new\nline"]
-    done = minirun("run", "--rm", "--name", name, "-e", "A=x=y", "-e", "A=2", "busybox", *given)
+    own = ("--hostname", name, "-e", "A=x=y", "-e", "A=2")
+    done = minirun("run", "--rm", *own, "busybox", *given)
     assert done.stdout == "\n".join(
         [*given, "--", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
          f"HOSTNAME={name}", "A=2", "HOME=/root", ""]

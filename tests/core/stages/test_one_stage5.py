@@ -22,6 +22,7 @@ import pytest
 
 from conftest import STORE, Program
 from engines.clients.engine import Podman
+from minirun.core.keeping import state
 from minirun.core.keeping.settings import ROOT
 
 Event = dict[str, Any]
@@ -61,6 +62,7 @@ def compared(events: list[Event], own: str, rootfs: str) -> Log:
     made = made[bounds.index(BOUNDS[0]) : bounds.index(BOUNDS[-1]) + 1]
     assert [bound for bound in bounds if bound[1] in ("begin", "end")] == BOUNDS
     places = cgroups(made) | {rootfs: "ROOTFS", own: "OWN"}
+    places[f'"{state.short(os.path.basename(own))}"'] = '"HOST"'
     found: Log = {}
     names: dict[int, str] = {}
     for event in made:
@@ -96,7 +98,7 @@ class Ways:
         self.tmp_path = tmp_path
 
     def _log(self, rootfs: str = "") -> Log:
-        own = f"{self.minirun.root}/{NAME}"
+        own = str(self.minirun.directory(NAME))
         log = compared(self.minirun.events(NAME), own, rootfs or f"{own}/rootfs")
         self.minirun("delete", "--force", NAME)
         return log

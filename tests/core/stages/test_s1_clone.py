@@ -29,12 +29,11 @@ def held(reachable: Program) -> Iterator[Callable[..., list[dict[str, Any]]]]:
         argv = reachable.argv("run", "--rm", "--name", NAME, *flags, "busybox", "true")
         env = os.environ | {"MINIRUN_GATES": "2:begin"}
         runs.append(subprocess.Popen(["setpriv", "--groups", "4711,4712", *argv], env=env))
-        log = reachable.root / NAME / "events.jsonl"
-        wait_until(lambda: log.exists() and '"kind":"gate"' in log.read_text())
-        return [json.loads(line) for line in log.read_text().splitlines()]
+        wait_until(lambda: '"kind":"gate"' in reachable.log(NAME))
+        return [json.loads(line) for line in reachable.log(NAME).splitlines()]
 
     yield start
-    open_gate(str(reachable.root / NAME))
+    open_gate(str(reachable.directory(NAME)))
     assert runs[0].wait(30) == 0
 
 

@@ -131,7 +131,7 @@ def remove_cgroups(parent: str) -> None:
         if hierarchy and not os.path.ismount(os.path.realpath(top.parents[parent.count("/") - 1])):
             shutil.rmtree(top, ignore_errors=True)
         for folder, _, _ in os.walk(top, topdown=False):
-            wait_until(lambda folder=folder: _rmdir(folder), 20)
+            wait_until(lambda folder=folder: _rmdir(folder))
 
 
 def _rmdir(folder: str) -> bool:

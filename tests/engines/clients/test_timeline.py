@@ -35,7 +35,7 @@ class _Fresh(Engine):
     def row(self, name: str) -> str:
         """The line of `minirun timeline` about a container."""
         lines = self.minirun_says("timeline", "--last=0").splitlines()
-        (row,) = [" ".join(line.split()) for line in lines if line.startswith(name[:12])]
+        (row,) = [" ".join(line.split()) for line in lines if name[:12] in line.split()[:2]]
         return row
 
     def log(self, name: str, root: str) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ def test_podman(start: Start) -> None:
     assert syscalls(podman.log(name, root)) > 50 and syscalls(podman.log(brief, root)) == 0
     assert podman.minirun_says("timeline", name[:12]).startswith(f"container {name} (GPUs SIM")
     assert podman.minirun_says("gpu", "ps").count(name) == 2
-    assert podman.minirun_says("inspect", name[:12]).startswith(f"{name}: running")
+    assert podman.minirun_says("inspect", "--text", name[:12]).startswith(f"{name}: running")
     podman("rm", "--force", "--time=0", name)
     assert f" removed {ALL} started " in podman.row(name)
     in_order(podman.log(name, root), ALL)
@@ -131,7 +131,7 @@ def test_podman(start: Start) -> None:
 def test_docker(start: Start) -> None:
     docker, root = start(_Docker), "/run/docker/runtime-runc/moby"
     name = docker.detached("--gpus=device=1", "sleep", "300")
-    assert " docker " in docker.row(name)
+    assert docker.row(name).startswith(f"{name[:12]} ") and " docker " in docker.row(name)
     assert f" running {ALL} started 1 SIMULATED sleep 300" in docker.row(name)
     in_order(docker.log(name, root), ALL)
     docker("rm", "--force", name)
@@ -159,9 +159,9 @@ def test_kubernetes(start: Start) -> None:
     pod = cri.pod(annotations={BRIEF: "stages"})
     name = cri.start("sleep", "300", pod=pod)
     whose = f"test/{cri.pods[pod]['metadata']['name']}"
-    assert cri.row(pod).startswith(f"{pod[:12]} {whose} containerd/cri ")
+    assert cri.row(pod).startswith(f"{whose} {pod[:12]} containerd/cri ")
     row = cri.row(name)
-    assert row.startswith(f"{name[:12]} {whose}/c") and " containerd/cri " in row
+    assert row.startswith(f"{whose}/c") and f" {name[:12]} containerd/cri " in row
     assert f" running {NO_GPUS} started test.local/busybox:1 sleep 300" in row
     assert syscalls(cri.log(pod, root)) == 0
     in_order(cri.log(pod, root), NO_GPUS)

@@ -13,7 +13,7 @@ SCRIPT = "echo run >> /count; exec sleep 99"
 
 
 def directory(user: User) -> Path:
-    return user.root / "again"
+    return user.directory("again")
 
 
 def record(user: User) -> dict[str, Any]:

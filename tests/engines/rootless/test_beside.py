@@ -57,7 +57,7 @@ def test_more_ids(granted: User) -> None:
     assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr
     done = granted("rm", "-f", "b", "a")
     assert (done.returncode, done.stderr) == (0, "")
-    assert not (granted.root / "b").exists()
+    assert not granted.directory("b").exists()
 
 
 def test_two_user_namespaces(first: User) -> None:
@@ -66,14 +66,14 @@ def test_two_user_namespaces(first: User) -> None:
     done = first("run", "--name", "d", *words, "busybox", "true")
     assert (done.returncode, done.stdout) == (1, "") or done.returncode == 125
     assert "without root, containers with user namespaces of their own" in done.stderr
-    assert len(done.stderr.splitlines()) == 1 and not (first.root / "d").exists()
+    assert len(done.stderr.splitlines()) == 1 and not first.directory("d").exists()
 
 
 def test_maps_of_its_own(first: User) -> None:
     words = ("--uidmap", "0:54321:1", "--network", "container:a")
     done = first("run", "--name", "d", *words, "busybox", "true")
     assert done.returncode == 125 and "leave --uidmap and --gidmap out" in done.stderr
-    assert not (first.root / "d").exists()
+    assert not first.directory("d").exists()
 
 
 def test_init_is_closed_to_the_processes_of_the_other(user: User) -> None:
@@ -94,7 +94,7 @@ def test_init_is_closed_to_the_processes_of_the_other(user: User) -> None:
         assert user("run", "--rm", *words).returncode == 0
         return user("exec", "a", "test", "-e", "/tmp/met").returncode == 0
 
-    wait_until(met, 20)
+    wait_until(met)
     assert user("exec", "a", "cat", "/tmp/seen").stdout.strip() == ""
 
 

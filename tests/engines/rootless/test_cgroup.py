@@ -9,7 +9,7 @@ def test_the_container_is_beside_its_caller(delegated: User) -> None:
     assert delegated("run", "-d", "--name", "g", "busybox", "sleep", "60").returncode == 0
     found = json.loads(delegated("inspect", "--json", "g").stdout)
     directory = found["cgroup"]["dirs"][""]
-    assert "-rootless/minirun/g" in directory
+    assert f"-rootless/minirun/{delegated.id('g')}." in directory
     with open(f"{directory}/cgroup.procs") as file:
         assert file.read().split() == [str(found["pid"])]
     assert delegated("exec", "g", "grep", "0::", "/proc/self/cgroup").stdout == "0::/\n"

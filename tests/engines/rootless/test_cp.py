@@ -85,7 +85,7 @@ def test_a_stranger_of_the_container(granted: User) -> None:
     assert granted("run", "-d", *words).returncode == 0
     assert granted("cp", "-a", str(given(granted)), "c:/tmp/x").returncode == 0
     assert granted("exec", "c", "stat", "-c", "%u", "/tmp/x").stdout == "7\n"
-    assert (granted.root / "c/upper/tmp/x").stat().st_uid == SUBIDS[0] + 6
+    assert (granted.directory("c") / "upper/tmp/x").stat().st_uid == SUBIDS[0] + 6
 
 
 def test_ids_that_the_container_does_not_know(user: User) -> None:

@@ -28,9 +28,9 @@ def test_another_user_and_further_groups(granted: User) -> None:
 def test_files_of_other_ids_are_deleted_too(granted: User) -> None:
     script = "mkdir -m 700 /d; touch /d/x; chown -R 33:33 /d"
     assert granted("run", "--name", "f", "busybox", "sh", "-c", script).returncode == 0
-    assert (granted.root / "f/upper/d").stat().st_uid == SUBIDS[0] + 32
+    assert (granted.directory("f") / "upper/d").stat().st_uid == SUBIDS[0] + 32
     assert granted("delete", "f").returncode == 0
-    assert not (granted.root / "f").exists()
+    assert not granted.directory("f").exists()
 
 
 def test_ids_that_are_not_granted(granted: User) -> None:
@@ -58,4 +58,4 @@ def test_without_newuidmap_it_is_one_id(granted: User) -> None:
 def test_the_namespace_ends_with_the_container(granted: User) -> None:
     assert granted("run", "-d", "--name", "e", "busybox", "sleep", "60").returncode == 0
     assert granted("delete", "--force", "e").returncode == 0
-    wait_until(lambda: not (granted.root / "e").exists())
+    wait_until(lambda: not granted.directory("e").exists())

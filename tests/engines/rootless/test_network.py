@@ -214,7 +214,7 @@ def test_the_hosts_own_ports_are_not_the_containers(
 def test_the_runtime_is_killed(guest: User, network_host: Host, program: str) -> None:
     """The program belongs to a container that is gone: `gc` ends it."""
     pid = started(guest, "--network", program, "-p", "8080:80")
-    record = json.loads((guest.root / "web/state.json").read_text())
+    record = json.loads((guest.directory("web") / "state.json").read_text())
     for each in (record["supervisor"]["pid"], pid):
         os.kill(each, 9)
     wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
@@ -251,7 +251,7 @@ def test_wrong_words(
     assert done.returncode in (125, 1)
     assert text in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    assert not (guest.root / "web").exists()
+    assert not guest.directory("web").exists()
     assert helpers(network_host) == []
 
 

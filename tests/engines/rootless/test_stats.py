@@ -20,7 +20,7 @@ def test_without_a_cgroup(user: User) -> None:
 def test_with_some_controllers(delegated: User) -> None:
     """On a hybrid machine a user's cgroup2 has none of those that version 1 has."""
     assert delegated("run", "-d", "--name", "c", "busybox", "sleep", "99").returncode == 0
-    record = json.loads((delegated.root / "c/state.json").read_text())
+    record = json.loads((delegated.directory("c") / "state.json").read_text())
     folder = Path(record["cgroup"]["dirs"][""])
     (line,) = delegated("stats", "--no-stream", "--format", "json").stdout.splitlines()
     row = json.loads(line)

@@ -74,7 +74,7 @@ def test_a_run_that_did_not_come_so_far_says_so() -> None:
 
 def test_own_files_and_mistakes(tmp_path: Path, minirun: Program) -> None:
     with run("busybox", "true", stream=False, name="mine") as container:
-        copy = shutil.copy(minirun.root / "mine" / "events.jsonl", tmp_path / "mine.jsonl")
+        copy = shutil.copy(minirun.directory("mine") / "events.jsonl", tmp_path / "mine.jsonl")
         timeline = replay(copy)
         assert list(timeline) == list(container.timeline)
     empty = tmp_path / "empty"
@@ -97,4 +97,4 @@ def test_a_container_that_never_was(minirun: Program) -> None:
     with run("busybox", "true", stream=False, name="neverland") as other:
         with pytest.raises(StateError, match="nothing is recorded"):
             _ = container.timeline
-        assert other.timeline.id == "neverland"
+        assert other.timeline.name == "neverland"

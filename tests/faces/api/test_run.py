@@ -106,7 +106,7 @@ def test_exec_says_what_minirun_could_not_do(minirun: Program) -> None:
         minirun("resume", container.id)
         minirun("kill", container.id, "KILL")
         container.wait()
-        with pytest.raises(MinirunError, match=f"^container {container.id} is not running$"):
+        with pytest.raises(MinirunError, match=f"^container {container.name} is not running$"):
             container.exec("true")
     with pytest.raises(MinirunError, match="does not exist"):
         container.exec("true")

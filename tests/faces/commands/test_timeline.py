@@ -1,6 +1,7 @@
 """`minirun timeline`: what is recorded, and each start shown again."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ def test_a_living_container_and_one_that_has_gone(minirun: Program) -> None:
     assert refused.returncode == 127
     head, *rows = minirun("timeline").stdout.splitlines()
     assert head.split() == [
+        "NAME",
         "ID",
         "LAST",
         "EVENT",
@@ -37,7 +39,7 @@ def test_a_living_container_and_one_that_has_gone(minirun: Program) -> None:
         "COMMAND",
     ]
     broken, alive, gone = (" ".join(row.split()) for row in rows)
-    assert "removed 123--6x failed busybox" in broken
+    assert re.match(r"broken [0-9a-f]{12} .* removed 123--6x failed busybox", broken)
     assert alive.startswith("alive ")
     assert alive.endswith(" running 123--67 started busybox sleep 60")
     assert gone.startswith("gone-1 ")
@@ -46,10 +48,13 @@ def test_a_living_container_and_one_that_has_gone(minirun: Program) -> None:
     assert len(shown) == 3
     assert shown[2] == "2 more: minirun timeline --last 0"
     assert len(minirun("timeline", "--last=0").stdout.splitlines()) == 4
-    for name in ("alive", "ali", "gone-1", "g"):
-        text = minirun("timeline", name, env=ASCII).stdout
-        assert "|<------- RUN_HOOKS -------+" in text
-        assert text.startswith("container " + ("alive" if name[0] == "a" else "gone-1"))
+    for row in (alive, gone):
+        name, begin, *_ = row.split()
+        for words in (name, begin, begin[:8]):
+            text = minirun("timeline", words, env=ASCII).stdout
+            assert "|<------- RUN_HOOKS -------+" in text
+            assert re.match(rf"container {name}( \(GPUs SIMULATED\))?: started after ", text)
+    assert minirun("timeline", "ali").returncode == 1, "a name is whole, as docker has it"
     assert "GPUs SIMULATED" in text.splitlines()[0]
     assert "failed: " in minirun("timeline", "broken").stdout
 
@@ -156,9 +161,11 @@ def test_a_hostile_file(minirun: Program, tmp_path: Path) -> None:
     assert minirun("timeline", str(path), "--trace", "-").returncode == 0
 
 
-def test_names_of_containers_that_mean_several(minirun: Program) -> None:
+def test_an_id_that_means_several(minirun: Program, layer: Path) -> None:
+    config = minirun.spec("true") | {"root": {"path": str(layer)}}
+    (layer.parent / "config.json").write_text(json.dumps(config))
     for name in ("pair-1", "pair-2"):
-        output(minirun, "--rm", "--name", name, "busybox", "true")
+        output(minirun, "--bundle", str(layer.parent), name)
     done = minirun("timeline", "pair")
     assert done.returncode == 1
     assert "'pair' may be pair-1, pair-2" in done.stderr
@@ -170,7 +177,7 @@ def test_a_long_name_does_not_widen_it(minirun: Program) -> None:
     output(minirun, "--name", name, "busybox", "echo", "hi")
     output(minirun, "--rm", "--name", "short", "busybox", "echo", "hi")
     env = {"LC_ALL": "C.UTF-8", "NO_COLOR": "1"}
-    for words in (("timeline",), ("timeline", name[:3])):
+    for words in (("timeline",), ("timeline", name)):
         screen = Screen(minirun.argv(*words), env)
         shown = screen.rest().replace("\r", "").splitlines()
         assert screen.wait() == 0 and max(map(len, shown)) <= 80, words

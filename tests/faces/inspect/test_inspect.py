@@ -12,8 +12,8 @@ import pytest
 from conftest import Program, skip, wait_until
 
 KEYS = {
-    "id", "status", "pid", "bundle", "rootfs", "annotations", "created", "ociVersion", "owner",
-    "live", "image", "layers", "declared", "args", "exitStatus", "cgroup", "memberOf",
+    "id", "name", "status", "pid", "bundle", "rootfs", "annotations", "created", "ociVersion",
+    "owner", "live", "image", "layers", "declared", "args", "exitStatus", "cgroup", "memberOf",
     "namespaces", "user", "capabilities", "seccomp", "noNewPrivileges", "mounts", "devices",
     "deviceRules", "interfaces", "networks",
     "limits", "usage", "hooks", "gpus", "stages", "wanted", "differences",
@@ -30,7 +30,7 @@ def inspect(minirun: Program, name: str) -> dict[str, Any]:
 
 
 def page(minirun: Program, name: str) -> str:
-    done = minirun("inspect", name, env=WIDE)
+    done = minirun("inspect", "--text", name, env=WIDE)
     assert done.returncode == 0, done.stderr
     assert max(map(len, done.stdout.splitlines())) <= 80
     return done.stdout
@@ -86,7 +86,7 @@ def test_the_page(minirun: Program) -> None:
     assert text.startswith("p: running\n")
     assert f"pid       {os.stat(f'/proc/{pid}/ns/pid').st_ino}  its own: 1 process" in text
     assert "lower  image debian:latest, layer 0" in text
-    assert f"upper{minirun.root}/p/upper" in "".join(text.split())
+    assert f"upper{minirun.directory('p')}/upper" in "".join(text.split())
     assert re.search(r"c 195:1 +rwm +/dev/nvidia1  SIMULATED", text)
     assert "/proc/keys  hidden by tmpfs of /null" in text
     assert "driver 550.163.01, SIMULATED: there is no driver" in text
@@ -100,7 +100,7 @@ def test_the_layers_and_the_hidden(minirun: Program) -> None:
     found = inspect(minirun, "l")
     root = found["mounts"][0]
     assert (root["path"], root["type"], root["depth"]) == ("/", "overlay", 0)
-    assert root["layers"]["upper"] == f"{minirun.root}/l/upper"
+    assert root["layers"]["upper"] == f"{minirun.directory('l')}/upper"
     layer = root["layers"]["lower"][0]
     assert (layer["image"], layer["layer"], layer["idMapped"]) == ("busybox:latest", 0, False)
     assert Path(layer["path"], "bin").exists()
@@ -244,7 +244,7 @@ def test_a_stopped_container(minirun: Program) -> None:
 
 
 def test_an_unknown_id(minirun: Program) -> None:
-    for args in (("inspect", "nosuch"), ("inspect", "--json", "nosuch")):
+    for args in (("inspect", "--text", "nosuch"), ("inspect", "--json", "nosuch")):
         done = minirun(*args)
         assert done.returncode == 1
         assert done.stdout == ""
@@ -256,7 +256,7 @@ def test_an_unknown_id(minirun: Program) -> None:
 
 def test_a_deleted_container(minirun: Program) -> None:
     assert minirun("run", "--rm", "--name", "gone", "busybox", "true").returncode == 0
-    done = minirun("inspect", "gone")
+    done = minirun("inspect", "--text", "gone")
     assert done.returncode == 1
     assert done.stderr == (
         "minirun: container 'gone' has been deleted (what it did is left: minirun timeline gone)\n"
@@ -272,6 +272,6 @@ def test_names_that_a_terminal_would_obey(minirun: Program) -> None:
     text = page(minirun, "h")
     assert "\x1b" not in text
     assert "/dev/x\\x1b[31m\\nfake\n" in text
-    plain = minirun("inspect", "h", env={"COLUMNS": "80", "LC_ALL": "C"})
+    plain = minirun("inspect", "--text", "h", env={"COLUMNS": "80", "LC_ALL": "C"})
     assert plain.returncode == 0, plain.stderr
     assert plain.stdout.isascii()

@@ -147,7 +147,8 @@ def test_each_namespace_is_a_frame_with_its_own_ends(town: Host, picture: Pictur
 def test_each_name_stands_there_once(town: Host, picture: Picture) -> None:
     """That of api on both of its networks: it has an address on each."""
     for name, networks in CONTAINERS.items():
-        rows = [text for _, _, text in picture.words if re.fullmatch(rf"name \S+ {name}", text)]
+        said = re.compile(rf"name \S+ {name} [0-9a-f]{{12}}")
+        rows = [text for _, _, text in picture.words if said.fullmatch(text)]
         assert len(rows) == len(networks)
     assert "hosts" not in picture.said.replace("other hosts", "")
 

@@ -40,7 +40,7 @@ def three(minirun: Program) -> Program:
 
 
 def rows(program: Program) -> dict[str, Any]:
-    records = [state.load(str(program.root), name) for name in NAMES]
+    records = [state.load(str(program.root), program.id(name)) for name in NAMES]
     found = use.samples(records)
     return {row["Name"]: row.get("GPU") for row in use.rows(found, found)}
 
@@ -48,7 +48,7 @@ def rows(program: Program) -> dict[str, Any]:
 def rewrite(program: Program, **changes: Any) -> None:
     """Change the records of stage 5: the library's UUIDs, and whose driver it was."""
     for name in NAMES[1:]:
-        path = program.root / name / "edits.json"
+        path = program.directory(name) / "edits.json"
         edits = json.loads(path.read_text())
         for number, gpu in enumerate(edits["gpus"]):
             gpu["uuid"] = f"GPU-of-the-test-{number}"

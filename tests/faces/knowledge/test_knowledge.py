@@ -204,7 +204,7 @@ def test_a_hint_names_the_errors_that_print_it() -> None:
     assert found.name == "run as root"
     assert "setns: EPERM" in found.cause
     leave = knowledge.search("leave -t out")[0]
-    assert "UsageError: the input device is not a TTY (cli/run/run_image)" in leave.cause
+    assert "UsageError: the input device is not a TTY (running/output)" in leave.cause
 
 
 def test_search() -> None:

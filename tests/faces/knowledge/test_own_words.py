@@ -50,7 +50,7 @@ def test_the_texts_are_found_in_the_source() -> None:
     some = {
         "unknown flag: {…}", "No such image: {…}", "archive: a damaged pax header",
         "{…}: no such host", "hook failed", "container not running",
-        "device error: {…}: unknown device", "exec needs a container and a command",
+        "device error: {…}: unknown device", "{…} is left out: {…}",
     }  # fmt: skip
     assert some - texts == {"hook failed"}
     kinds = {one.kind for one, _ in every_text()}

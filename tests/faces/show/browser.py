@@ -124,7 +124,7 @@ class Browser:
             self._session = before
 
     def _read(self) -> dict[str, Any]:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while b"\0" not in self._buffer:
             left = deadline - time.monotonic()
             assert select.select([self._from], [], [], max(0, left))[0], "the browser is silent"
@@ -143,7 +143,7 @@ class Browser:
             deviceScaleFactor=1, mobile=False,
         )  # fmt: skip
         self.call("Page.navigate", url=path.as_uri())
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while self.run("document.readyState + location.protocol") != "completefile:":
             assert time.monotonic() < deadline, "the page does not load"
             time.sleep(0.02)
@@ -167,7 +167,7 @@ class Browser:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
-    def wait(self, expression: str, seconds: float = 10) -> None:
+    def wait(self, expression: str, seconds: float = 60) -> None:
         """Wait until an expression is true in the page."""
         deadline = time.monotonic() + seconds
         while not self.run(expression):
@@ -207,10 +207,12 @@ class Browser:
         return line[1], line[2], line[3]
 
     def complaints(self) -> list[str]:
-        """Return all errors, warnings, console messages, and requests but for the page."""
+        """Return errors, warnings, messages but of console.debug, and requests but for the page."""
         found = []
         for event in self.events:
             method, parameters = event.get("method", ""), event.get("params", {})
+            if parameters.get("type") == "debug":
+                continue
             if method in ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled"):
                 found.append(f"{method} {json.dumps(parameters)}")
             if method == "Network.requestWillBeSent":

@@ -6,7 +6,7 @@ import subprocess
 import time
 from typing import Protocol
 
-from conftest import wait_until
+from conftest import processes, wait_until
 
 _numbers = itertools.count()
 
@@ -47,7 +47,7 @@ class Terminal:
         return done.stdout
 
     def wait(self, text: str, times: int = 1) -> str:
-        wait_until(lambda: self.screen().count(text) >= times, 20)
+        wait_until(lambda: self.screen().count(text) >= times)
         return self.screen()
 
     def press(self, *keys: str) -> None:
@@ -59,7 +59,17 @@ class Terminal:
         return done.stdout
 
     def close(self) -> None:
+        """End what runs in it, and wait until it has: a run cleans up after its terminal is gone.
+
+        Each pane's process leads a session of its own: proc_pid_stat(5), field 6.
+        """
+        argv = [*self.tmux, "list-panes", "-a", "-F", "#{pane_pid}"]
+        panes = subprocess.run(argv, check=False, capture_output=True, text=True).stdout.split()
+        inside = [pid for pid, _, fields in processes() if fields[3] in panes]
         subprocess.run([*self.tmux, "kill-server"], check=False, capture_output=True)
+        wait_until(
+            lambda: not any(fields[0] != "Z" for pid, _, fields in processes() if pid in inside)
+        )
 
 
 class Start(Protocol):

@@ -93,10 +93,13 @@ def test_global_flags_before_and_behind(minirun: Program, tmp_path: Path) -> Non
     other = tmp_path / "other"
     words = ("--root", str(other), "run", "--name", f"t-{os.getpid()}", "busybox", "true")
     found = json.loads(minirun(*ORACLE, "--json", "--", *words).stdout)
-    assert found["logs"] == [f"{other}/t-{os.getpid()}/events.jsonl"]
-    state = json.loads((other / f"t-{os.getpid()}/state.json").read_text())
+    there = Program(minirun.path, other)
+    made = there.directory(f"t-{os.getpid()}")
+    assert made.parent == other and made.is_dir()
+    assert found["logs"] == [f"{made}/events.jsonl"]
+    state = json.loads((made / "state.json").read_text())
     assert state["cgroup_version"] == "v1"
-    Program(minirun.path, other).clean()
+    there.clean()
 
 
 def test_a_container_that_lives_on_is_let_go(minirun: Program) -> None:
@@ -164,7 +167,7 @@ GAP = 'sed -i 1d "$0"'
 @pytest.mark.parametrize("script", [LIE, GAP], ids=["a line more", "a line less"])
 def test_a_log_that_somebody_has_touched(minirun: Program, layer: Path, script: str) -> None:
     name = f"t-{os.getpid()}"
-    log = minirun.root / name / "events.jsonl"
+    log = minirun.directory(name) / "events.jsonl"
     config = json.loads(minirun("spec", "busybox", "true").stdout)
     hook = {
         "path": "/bin/sh",

@@ -271,14 +271,14 @@ def test_gpu_ps_knows_both_modes(minirun: Program) -> None:
 
 def test_no_stage_4_and_5_and_no_prestart_hook(minirun: Program) -> None:
     minirun("run", "--name", "c", "--gpus", "0", *CDI, "busybox", "true")
-    config = json.loads((minirun.root / "c/config.json").read_text())
+    config = json.loads((minirun.directory("c") / "config.json").read_text())
     assert list(config["hooks"]) == ["createContainer"]
     assert all(os.access(h["path"], os.X_OK) for h in config["hooks"]["createContainer"])
     events = minirun.events("c")
     assert {e["stage"] for e in events if e["kind"] == "begin"} == {1, 2, 3, 6, 7}
     ended = [e["args"] for e in events if e["name"] == "hook ended"]
     assert [row["status"] for row in ended] == [0] * 7
-    assert "SIMULATED" in (minirun.root / "c/edits.json").read_text()
+    assert "SIMULATED" in (minirun.directory("c") / "edits.json").read_text()
 
 
 def test_none_is_the_control_nodes_alone(minirun: Program) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import Program, killed, wait_until
+from minirun.common import naming
 from minirun.core.errors import GPUError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
@@ -244,7 +245,7 @@ def test_mig_devices(minirun: Program) -> None:
     assert "gpu 3:0 is exclusive to container 'a'" in refused(minirun, "3", env=env)
     assert "gpu 3:1 cannot be exclusive" in refused(minirun, "3:1,exclusive", env=env)
     sleeper(minirun, "c", "count=3", env=env)
-    given = json.loads((minirun.root / "c/edits.json").read_text())["gpus"]
+    given = json.loads((minirun.directory("c") / "edits.json").read_text())["gpus"]
     assert [gpu["index"] for gpu in given] == ["0", "1", "2"]
 
 
@@ -293,7 +294,7 @@ def test_runs_at_the_same_moment_get_a_gpu_each(minirun: Program) -> None:
     args = ("run", "--rm", "--gpus", "count=1,exclusive", *SIMULATED, "busybox", "sleep", "60")
     running = [minirun.start(*args) for _ in range(6)]
     try:
-        wait_until(lambda: sum(child.poll() is not None for child in running) == 2, 30)
+        wait_until(lambda: sum(child.poll() is not None for child in running) == 2)
         refusals = [child.stderr.read() for child in running if child.poll() is not None]
         assert all("0 of 4 can be given" in line for line in refusals)
         wait_until(lambda: minirun("gpu", "ps").stdout.count("exclusive") == 4)
@@ -313,7 +314,7 @@ def test_of_two_that_want_the_same_gpu_one_gets_it(minirun: Program) -> None:
 
 def test_what_is_killed_holds_nothing(minirun: Program) -> None:
     sleeper(minirun, "a", "0,exclusive")
-    record = state.load(str(minirun.root), "a")
+    record = naming.record_of(str(minirun.root), "a")
     killed(record.supervisor["pid"], record.first_process()["pid"])
     assert minirun("gpu", "ps").stdout == "no running container has a gpu\n"
     sleeper(minirun, "b", "0,exclusive")

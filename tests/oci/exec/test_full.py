@@ -28,7 +28,7 @@ def test_exec_at_the_limit_of_processes(
     done = minirun("run", "-d", "--name", "full", *limit, "busybox", "sh", "-c", FULL)
     assert done.returncode == 0, done.stderr
     current = Path(cgroup(minirun, "full"), "pids.current")
-    wait_until(lambda: current.read_text() == "5\n", 60)
+    wait_until(lambda: current.read_text() == "5\n")
     argv = minirun.argv("exec", *words, "full", "sh", "-c", "cat /proc/self/cgroup; :")
     forks = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                            check=False, timeout=60)  # fmt: skip
@@ -37,7 +37,7 @@ def test_exec_at_the_limit_of_processes(
     with subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as one:
-        wait_until(lambda: current.read_text() == "6\n" or one.poll() is not None, 60)
+        wait_until(lambda: current.read_text() == "6\n" or one.poll() is not None)
         assert one.poll() is None, one.communicate()
         assert minirun("exec", *words[:2], "full", "true").returncode == 0, "above the limit"
         minirun("delete", "--force", "full")

@@ -28,12 +28,12 @@ def test_exec_installs_what_init_has(running: Program) -> None:
     done = running(*NEW_SHELL)
     assert (done.stdout.split(), done.stderr) == (["Seccomp_filters:", "1"], REFUSED)
     first, second = instructions(running)
-    kept = json.loads((running.root / NAME / places.SECCOMP).read_text())
+    kept = json.loads((running.directory(NAME) / places.SECCOMP).read_text())
     assert first == second == len(kept["bpf"]) // 16 > 100
 
 
 def test_a_container_of_an_older_minirun(running: Program) -> None:
-    (running.root / NAME / places.SECCOMP).unlink()
+    (running.directory(NAME) / places.SECCOMP).unlink()
     done = running(*NEW_SHELL)
     assert (done.stdout.split(), done.stderr) == (["Seccomp_filters:", "1"], REFUSED)
     first, second = instructions(running)
@@ -49,7 +49,7 @@ def test_a_container_of_an_older_minirun(running: Program) -> None:
 )  # fmt: skip
 def test_a_damaged_one_is_no_filter(running: Program, text: str) -> None:
     """Without a filter nothing runs."""
-    (running.root / NAME / places.SECCOMP).write_text(text)
+    (running.directory(NAME) / places.SECCOMP).write_text(text)
     done = running("exec", NAME, "echo", "ran")
     assert done.stdout == ""
     assert done.returncode != 0

@@ -1,6 +1,7 @@
 """Terminals: real pseudo-terminals on both sides, init in a mount namespace of its own."""
 
 import fcntl
+import json
 import os
 import select
 import signal
@@ -385,9 +386,16 @@ def test_hostile_images(tmp_path: Path) -> None:
     assert outside.read_text() == "untouched"
 
 
-def test_a_file_gets_what_was_written(minirun: Program) -> None:
-    """Without a screen in raw mode a line feed stays one, as with runc: "cat file" is the file."""
+def test_a_file_gets_what_was_written(minirun: Program, layer: Path) -> None:
+    """Of a bundle, without a screen in raw mode, a line feed stays one, as with runc: "cat file" is
+    the file. Of an image a terminal's lines end with CR LF, as with docker."""
     argv = minirun.argv("run", "--rm", "-t", "busybox", "printf", "a\\nb\\n")
+    assert subprocess.run(argv, capture_output=True, check=True).stdout == b"a\r\nb\r\n"
+    document = minirun.spec("printf", "a\\nb\\n")
+    document["process"]["terminal"] = True
+    document["root"]["path"] = str(layer)
+    (layer.parent / "config.json").write_text(json.dumps(document))
+    argv = minirun.argv("run", "--bundle", str(layer.parent), "c")
     assert subprocess.run(argv, capture_output=True, check=True).stdout == b"a\nb\n"
 
 

@@ -357,13 +357,13 @@ def test_standard_input_and_a_file_elsewhere(builder: Program, context: Path) ->
     done = builder(*argv, "--iidfile", str(identity), "--label", "by=me")
     assert done.returncode == 0, done.stderr
     assert identity.read_text() == done.stdout.strip()
-    assert "localhost/build:" in builder("images", "-q").stdout
+    assert "localhost/build" in builder("images", "--format", "{{.Repository}}").stdout
 
 
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ((), '"build" requires exactly 1 argument, got 0'),
+        ((), '"minirun build" requires exactly 1 argument'),
         (("ubuntu",), "minirun images build ubuntu makes it by its recipe"),
         (("/nowhere",), "unable to prepare context: path '/nowhere' not found"),
         (("/proc/self/fdinfo",), "there is no Dockerfile"),

@@ -87,7 +87,7 @@ def test_a_container_of_run_lives_without_its_supervisor(builder: Program) -> No
     """As docker's does, whose daemon may be restarted: only a step ends with its build."""
     done = builder("run", "-d", "--name", "alone", "busybox", "sleep", "7777")
     assert done.returncode == 0, done.stderr
-    row = builder.root / "alone/state.json"
+    row = builder.directory("alone") / "state.json"
     supervisor = int(row.read_text().split('"supervisor":{"pid":')[1].split(",")[0])
     family = Family(supervisor)
     os.kill(supervisor, signal.SIGKILL)

@@ -114,7 +114,7 @@ def test_never_to_a_terminal_and_nothing_half_made(minirun: Program, tmp_path: P
     piped = subprocess.run(minirun.argv("export", "c"), capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(piped)) as archive:
         assert "bin/busybox" in archive.getnames()
-    for words, status in ((("-o", "x", "none"), 125), (("-o", "none/x", "c"), 125), ((), 1)):
+    for words, status in ((("-o", "x", "none"), 1), (("-o", "none/x", "c"), 1), ((), 1)):
         found = minirun("export", *words, cwd=tmp_path)
         assert (found.stdout, found.stderr.count("\n")) == ("", 1)
         assert found.returncode in (status, 1)

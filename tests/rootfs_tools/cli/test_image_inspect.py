@@ -76,12 +76,17 @@ def test_diff_of_layers_and_images(run: Run, app: LayoutFolder) -> None:
 
 def test_wrong_words_are_one_line(run: Run, app: LayoutFolder) -> None:
     for words, status in (
-        (("image", "inspect"), 1), (("image", "inspect", "team/app:1", "none"), 125),
-        (("image", "diff", "team/app:1"), 1), (("image", "diff", "team/app:1#3", "x"), 125),
-        (("image", "diff", "team/app:1#x", "team/app:1"), 125), (("diff", "none"), 1),
+        (("image", "inspect"), 1),
+        (("image", "diff", "team/app:1"), 1), (("image", "diff", "team/app:1#3", "x"), 1),
+        (("image", "diff", "team/app:1#x", "team/app:1"), 1), (("diff", "none"), 1),
     ):  # fmt: skip
         found, out, error = run(*words)
         assert (found, out, error.count("\n")) == (status, "", 1), words
+
+
+def test_of_several_images_those_that_are_there_are_printed(run: Run, app: LayoutFolder) -> None:
+    status, out, error = run("image", "inspect", "team/app:1", "none", "--format", "{{.Os}}")
+    assert (status, out, error.count("\n")) == (1, "linux\n", 1)
 
 
 CHANGES = """rm /etc/group; rm -r /home; mkdir /home; echo x > /home/new; echo y >> /etc/passwd

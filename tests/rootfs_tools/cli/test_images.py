@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from records import whole
 from rootfs_tools import catalogue
 
 Run = Callable[..., tuple[int, str, str]]
+NAMED = ("--format", "{{.Repository}}:{{.Tag}}")
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def archive(tmp_path: Path) -> str:
 
 
 def test_an_empty_store_is_no_error(run: Run) -> None:
-    assert run() == (0, "REPOSITORY   TAG   DIGEST   SIZE   ORIGIN\n", "")
+    assert run() == (0, "REPOSITORY   TAG   IMAGE ID   CREATED   SIZE   ORIGIN\n", "")
     assert run("-q") == (0, "", "")
     assert run("--json") == (0, "[]\n", "")
     assert run("--verify") == (0, "", "")
@@ -53,14 +55,18 @@ def test_build_list_verify_remove(run: Run, tmp_path: Path) -> None:
     assert out.startswith("busybox:latest  sha256:")
     _, out, _ = run()
     header, row = out.splitlines()
-    assert header.split() == ["REPOSITORY", "TAG", "DIGEST", "SIZE", "ORIGIN"]
+    assert re.split("  +", header) == [
+        "REPOSITORY", "TAG", "IMAGE ID", "CREATED", "SIZE", "ORIGIN"
+    ]  # fmt: skip
     assert row.split()[:2] == ["busybox", "latest"]
     assert "busybox-static 1:" in row
     digest = catalogue.resolve(str(tmp_path / "store"), "busybox").digest
-    assert row.split()[2] == digest.split(":")[1][:12]
-    assert row.index("busybox-static") == header.index("ORIGIN")
-    assert run("-q", "busybox")[1] == "busybox:latest\n"
     (details,) = json.loads(run("--json")[1])
+    assert row.split()[2] == details["id"].split(":")[1][:12]
+    assert row.index("busybox-static") == header.index("ORIGIN")
+    assert run("-q", "busybox")[1] == row.split()[2] + "\n"
+    assert run("-q", "--no-trunc")[1] == f"{details['id']}\n"
+    assert re.split("  +", run("--digests")[1].splitlines()[1])[2] == digest
     assert details["digest"] == digest
     assert run("--verify") == (0, "busybox:latest: intact\n", "")
     (layer_of("busybox", tmp_path / "store") / "new").touch()
@@ -86,7 +92,7 @@ def test_an_image_in_use_stays(run: Run, archive: str, tmp_path: Path) -> None:
     record = whole(str(container), status=state.STOPPED, image="app:latest", init=None, pid=0)
     state.save(str(container), record)
     assert run("rm", "app")[0] == 1
-    assert run("-q")[1] == "app:latest\n"
+    assert run(*NAMED)[1] == "app:latest\n"
     (container / "state.json").unlink()
     assert run("rm", "docker.io/library/app")[0] == 0
 
@@ -102,8 +108,9 @@ def test_all_that_can_be_removed_is_removed(run: Run, archive: str) -> None:
 def test_a_repository_is_all_of_its_tags(run: Run, archive: str) -> None:
     for name in ("app:1", "team/app:2", "app", "apps"):
         run("import", name, archive)
-    assert run("-q", "app")[1] == "app:latest\napp:1\n"
-    assert run("-q", "app:1", "docker.io/team/app")[1] == "app:1\nteam/app:2\n"
+    assert run(*NAMED, "app")[1] == "app:latest\napp:1\n"
+    assert run(*NAMED, "docker.io/team/app")[1] == "team/app:2\n"
+    assert run(*NAMED, "team/*")[1] == "team/app:2\n" and run(*NAMED, "a*:1")[1] == "app:1\n"
 
 
 def test_an_image_is_removed_by_its_id(run: Run, archive: str) -> None:
@@ -119,9 +126,9 @@ def test_an_image_is_removed_by_its_id(run: Run, archive: str) -> None:
 @pytest.mark.parametrize(
     ("args", "status"),
     [
-        (["nosuch"], 125), (["--nosuch"], 125), (["build"], 125), (["build", "alpine"], 125),
-        (["import", "app"], 125), (["import", "app", "/nosuch"], 125), (["rm"], 125),
-        (["rm", "nosuch"], 1), (["rm", "../../etc"], 125),
+        (["--nosuch"], 125), (["build"], 1), (["build", "alpine"], 1),
+        (["import", "app"], 1), (["import", "app", "/nosuch"], 125), (["rm"], 1),
+        (["rm", "nosuch"], 1), (["rm", "../../etc"], 1),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line(run: Run, args: list[str], status: int) -> None:
@@ -134,8 +141,8 @@ def test_mistakes_are_one_line(run: Run, args: list[str], status: int) -> None:
 def test_dockers_filters_and_templates(run: Run, archive: str) -> None:
     for name in ("app:1", "app:2", "other/app:1"):
         assert run("import", name, archive)[0] == 0
-    assert run("-q", "--filter", "reference=app")[1] == "app:1\napp:2\n"
-    assert run("-q", "--filter", "reference=*/app:1")[1] == "other/app:1\n"
+    assert run(*NAMED, "--filter", "reference=app")[1] == "app:1\napp:2\n"
+    assert run(*NAMED, "--filter", "reference=*/app:1")[1] == "other/app:1\n"
     assert run("-q", "--filter", "reference=nosuch*")[1] == ""
     assert run("-q", "-f", "dangling=true")[1] == ""
     assert run("-q", "-f", "label=nosuch")[1] == ""
@@ -162,6 +169,6 @@ def test_image_prune(run: Run, archive: str, tmp_path: Path) -> None:
     whole = ["--store", str(tmp_path / "store"), "--root", str(tmp_path / "root"), "image", "prune"]
     assert run("import", "app:1", archive)[0] == 0
     assert cli.main([*whole, "--force"]) == 0
-    assert run("-q")[1] == "app:1\n"
+    assert run(*NAMED)[1] == "app:1\n"
     assert cli.main([*whole, "--force", "--all"]) == 0
     assert run("-q")[1] == ""

@@ -68,7 +68,7 @@ def test_what_skopeo_writes_is_read(
 
 def test_an_image_without_a_name_needs_one(run: Run, folder: LayoutFolder) -> None:
     status, _, error = run("load", "-i", str(folder.path))
-    assert (status, error.count("\n")) == (125, 1)
+    assert (status, error.count("\n")) == (1, 1)
     assert f"minirun load -i {folder.path} NAME" in error
 
 
@@ -140,7 +140,7 @@ def test_a_hostile_archive_is_one_line_and_nothing_is_left(
     changes, links, text = HOSTILE[name]
     path = write(tmp_path / "a.tar", *docker(tmp_path, **changes), links=links)
     status, out, error = run("load", "-i", path)
-    assert (status, out, error.count("\n")) == (125, "", 1)
+    assert (status, out, error.count("\n")) == (1, "", 1)
     assert text in error
     assert run("images", "-q") == (0, "", "")
     layers = tmp_path / "store/layers"
@@ -151,4 +151,4 @@ def test_a_hostile_archive_is_one_line_and_nothing_is_left(
 def test_what_is_no_archive_is_one_line(run: Run, tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.tar").write_bytes(data)
     status, _, error = run("load", "-i", str(tmp_path / "a.tar"))
-    assert (status, error.count("\n")) == (125, 1)
+    assert (status, error.count("\n")) == (1, 1)

@@ -13,8 +13,11 @@ import pytest
 
 from conftest import Program
 from layers import layer_of
+from minirun.core.keeping.settings import Settings
 from minirun.core.kernel import files
+from minirun.faces.inspect.sizes import human
 from rootfs_tools import catalogue, usage
+from rootfs_tools.cli import system
 from rootfs_tools.take import take
 from tests.rootfs_tools.layouts import FolderSource, LayoutFolder, member, tar
 
@@ -36,8 +39,8 @@ def program(minirun: Program, tmp_path: Path) -> Program:
 
 def table(program: Program) -> dict[str, dict[str, int]]:
     """The rows of system df, by kind."""
-    rows = json.loads(program("system", "df", "--format", "json").stdout)
-    return {row.pop("kind"): row for row in rows}
+    settings = Settings(store=program.store, root=str(program.root), root_is_named=True)
+    return {row.kind: row._asdict() for row in system.rows(settings, parts=True)}
 
 
 def test_a_container_keeps_its_layers_until_it_is_deleted(program: Program, tmp_path: Path) -> None:
@@ -62,13 +65,13 @@ def test_a_container_keeps_its_layers_until_it_is_deleted(program: Program, tmp_
 def test_nothing_goes_as_long_as_a_record_cannot_be_read(program: Program, tmp_path: Path) -> None:
     program("run", "--name", "c", "app", "true")
     program("rmi", "other")
-    state = program.root / "c/state.json"
+    state = program.directory("c") / "state.json"
     text = state.read_text()
     for broken in (text[:40], None):
         state.unlink() if broken is None else state.write_text(broken)
         before = sorted(os.listdir(tmp_path / "store/layers"))
         done = program("image", "gc")
-        assert (done.returncode, done.stdout) == (125, "")
+        assert (done.returncode, done.stdout) == (1, "")
         assert "record is damaged" in done.stderr and done.stderr.count("\n") == 1
         assert sorted(os.listdir(tmp_path / "store/layers")) == before
         assert "is not counted" in program("system", "df").stderr
@@ -108,7 +111,7 @@ def _names(store: Path) -> set[str]:
 def test_df_says_what_du_says(program: Program, tmp_path: Path) -> None:
     store = tmp_path / "store"
     program("run", "--name", "c", "app", "dd", "if=/dev/zero", "of=/big", "bs=1M", "count=3")
-    (program.root / "c/upper/loop").symlink_to("/")
+    (program.directory("c") / "upper/loop").symlink_to("/")
     (store / f"images/../containers/{'d' * 200}").mkdir(parents=True)
     found = table(program)
     for kind, place in (("Layers", "layers"), ("Archives", "blobs/sha256")):
@@ -123,7 +126,28 @@ def test_df_says_what_du_says(program: Program, tmp_path: Path) -> None:
     assert 3 << 20 < found["Containers"]["size"] < 4 << 20
     text = program("system", "df").stdout
     assert text.split()[:5] == ["TYPE", "TOTAL", "ACTIVE", "SIZE", "RECLAIMABLE"]
-    assert re.search(r"3\.\d+MB", text.splitlines()[-1])
+    kinds = ["Images", "Containers", "Local Volumes", "Build Cache"]
+    assert [re.split("  +", line)[0] for line in text.splitlines()[1:]] == kinds
+    assert re.search(r"3\.\d+MB", text.splitlines()[2])
+    rows = [
+        json.loads(line)
+        for line in program("system", "df", "--format", "json").stdout.split("\n")[:-1]
+    ]
+    assert [row["Type"] for row in rows] == kinds and rows[0]["TotalCount"] == "2"
+    images = sum(found[kind]["size"] for kind in ("Images", "Layers", "Archives"))
+    assert rows[0]["Size"] == human(images)
+
+
+def test_df_of_volumes(program: Program) -> None:
+    for name in ("used", "idle"):
+        assert program("volume", "create", name).returncode == 0
+    write = "dd if=/dev/zero of=/v/big bs=1M count=3"
+    for name in ("idle", "used"):
+        program("run", "--name", f"of-{name}", "-v", f"{name}:/v", "app", "sh", "-c", write)
+    program("rm", "of-idle")
+    found = table(program)["Local Volumes"]
+    assert (found["total"], found["active"]) == (2, 1)
+    assert 6 << 20 <= found["size"] < 7 << 20 and 3 << 20 <= found["reclaimable"] < 4 << 20
 
 
 def test_what_df_calls_reclaimable_is_what_goes(program: Program) -> None:

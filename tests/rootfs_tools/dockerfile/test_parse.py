@@ -80,6 +80,8 @@ def documents(text: str) -> list[tuple[str, str, bool]]:
         ("RUN --network=none cat \\\n <<EOF\nEOF", [("EOF", "", True)]),
         ("RUN cat <<<word", []),
         ("RUN echo $((1<<2))", []),
+        ("RUN x=$(( 1 << 3 )); echo $x", []),
+        ("RUN x=$(( (1) << 3 )) && (( y = 1 << x )) && cat <<E\na\nE", [("E", "a\n", True)]),
         ("RUN echo '<<EOF'", []),
         ("RUN echo \"a <<EOF\"", []),
         ("RUN echo a<<EOF", []),

@@ -73,10 +73,10 @@ def test_the_gpus_are_in_config_json_before_stage_1(minirun: Program, amd: tuple
     minirun("run", "--name", "a", "--gpus", "0,1", *amd, "busybox", "true")
     events = minirun.events("a")
     assert [e["stage"] for e in events if e["kind"] == "begin"] == [1, 2, 3, 6, 7]
-    config = json.loads((minirun.root / "a/config.json").read_text())
+    config = json.loads((minirun.directory("a") / "config.json").read_text())
     paths = {row["path"] for row in config["linux"]["devices"]}
     assert {"/dev/kfd", "/dev/dri/renderD128", "/dev/dri/renderD129"} <= paths
-    edits = json.loads((minirun.root / "a/edits.json").read_text())
+    edits = json.loads((minirun.directory("a") / "edits.json").read_text())
     assert [gpu["uuid"] for gpu in edits["gpus"]] == ["0xabc0", "0xabc1"]
     assert edits["driver"] == "amdgpu 6.10.5" and not edits["simulated"]
 
@@ -153,7 +153,7 @@ def test_cdi_mode_gives_the_wider_rule_of_the_vendors(
 ) -> None:
     flags = ("--gpus", "2,3", "--gpu-mode=cdi", *amd)
     minirun("run", "-d", "--name", "c", *flags, "busybox", "sleep", "60")
-    config = json.loads((minirun.root / "c/config.json").read_text())
+    config = json.loads((minirun.directory("c") / "config.json").read_text())
     rules = [r for r in config["linux"]["resources"]["devices"] if r.get("major") in (226, KFD)]
     assert {rule["access"] for rule in rules} == {"rwm"}
     assert {rule["minor"] for rule in rules} == {0, 3, 4, 130, 131}

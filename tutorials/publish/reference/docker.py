@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from minirun import cli
+from minirun.cli import elsewhere
 from minirun.cli.flags import Flags, HelpAsked
 from minirun.cli.run.run_flags import CreateFlags
 from minirun.core.keeping.settings import Settings
@@ -26,6 +27,15 @@ docker's mostly works as it is, with `minirun` for `docker`.
 - **not here**: why, and what to do instead.
 
 What minirun has beyond docker is on the page of [all commands](commands.md).
+
+## Programs that drive docker
+
+One that calls docker's command line can be given minirun's. One that speaks to docker's API, over
+the socket that DOCKER_HOST names, finds none: there is no daemon.
+
+| program | | |
+|---|---|---|
+{programs}
 
 ## Commands
 
@@ -74,7 +84,9 @@ def fate(command: str, flag: str) -> tuple[str, str]:
 
 def commands() -> dict[str, tuple[str, str]]:
     """Return command → same, different or not here, and a remark."""
-    found = {name: ("not here", why) for name, why in DATA["not_here"].items()}
+    found = {
+        name: ("not here", f"{why}: {hint}") for name, (why, hint) in elsewhere.DOCKERS.items()
+    }
     for name, remark in DATA["commands"].items():
         found[name] = ("same", "") if remark == "same" else ("different", remark)
     for name, other in DATA["same_as"].items():
@@ -114,4 +126,8 @@ def text() -> str:
     rows = [f"| `{name}` | **{word}** | {_cell(why)} |" for name, (word, why) in commands().items()]
     blocks = [_block(name) for name in sorted(DATA["flags"])]
     flags = "## Flags\n\n`--help` is everywhere."
-    return "\n\n".join([HEAD + "\n".join(rows), flags, *filter(None, blocks)]) + "\n"
+    programs = (
+        f"| {name} | **{fate}** | {why} |" for name, (fate, why) in DATA["programs"].items()
+    )
+    head = HEAD.replace("{programs}", "\n".join(programs))
+    return "\n\n".join([head + "\n".join(rows), flags, *filter(None, blocks)]) + "\n"

@@ -55,6 +55,7 @@ for name in images layers; do
 mount --rbind "$folder/store" "$store"
 for drivers in /proc/driver/nvidia /sys/module /sys/bus/pci /sys/class; do
     [ ! -d $drivers ] || mount -t tmpfs tmpfs $drivers; done
+echo 0 > /proc/sys/net/ipv4/ip_forward  # a new network namespace begins with the host's
 "$python" -I "$program" "$@"
 exec "$python" -I "$tracer" "$folder/trace" "$program" "$@"
 """

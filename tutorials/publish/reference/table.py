@@ -174,7 +174,7 @@ ROWS = (
         ("spec/test_tuning.py::test_a_machine_of_32_bits",)),
     Row("runtime.md", "state", "yes", ("core/keeping/state.py",), ("core/keeping/test_state.py",)),
     Row("runtime.md", "create, start, kill, delete", "yes",
-        ("core/lifecycle.py", "cli/runc/control.py"),
+        ("core/lifecycle.py", "running/control.py"),
         ("core/lifecycle/test_races.py", "spec/test_hooks.py")),
     Row("features.md", "features", "yes", ("oci/features.py",),
         ("cli/runc/test_limits.py::test_features_say_what_the_tables_hold",)),

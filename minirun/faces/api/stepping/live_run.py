@@ -26,13 +26,13 @@ class LiveRun:
 
     def __init__(self, container: ContainerHandle, words: list[str], language: str) -> None:
         """Start it. `words`: of the command line from the flags on. Raises OSError."""
-        self.board = Board(container.id, language)
+        self.board = Board(container.name, language)
         self.output = ""
         """What its command has written, and minirun's own messages."""
         theirs, self._keys = os.pipe2(os.O_CLOEXEC)
         self._news, ours = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(ours, True)
-        step = ["run", "--quiet", "--name", container.id, "--step", f"--web=fd:{theirs},{ours}"]
+        step = ["run", "--quiet", "--name", container.name, "--step", f"--web=fd:{theirs},{ours}"]
         try:
             self.child = Child(container.place.argv(*step, *words), pass_fds=(theirs, ours))
         finally:

@@ -27,7 +27,7 @@ class PlayedRun:
     """A recording, stepped through as if it were happening."""
 
     def __init__(self, recording: Recording, language: str) -> None:
-        self.board = Board(recording.id, language)
+        self.board = Board(recording.name, language)
         self.board.recorded = True
         self.recording = recording
         self.language = language

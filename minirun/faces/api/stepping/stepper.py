@@ -170,7 +170,7 @@ def step(
         return Stepper(PlayedRun(found, spoken), None, reason)
     container = named(name)
     if container.status != REMOVED:
-        raise RunError(f"container {container.id!r} exists already", container=container)
+        raise RunError(f"container {container.name!r} exists already", container=container)
     given = {"gpus": wanted, **flags}
     run = LiveRun(container, [*flags_of(given), "--", *asked], spoken)
     found_run = Stepper(run, container)

@@ -48,7 +48,7 @@ def report(container: Container) -> GpuReport:
     compute = not request or "compute" in request.capabilities
     own = frozenset(map(str, parse_rules(config.resources.get("devices") or [])))
     return GpuReport(
-        container.id, record.status, mode, asked,
+        container.name, record.status, mode, asked,
         list(request.devices) if request else cdi,
         list(request.capabilities) if request else [],
         list(request.requirements) if request else [],
@@ -118,7 +118,7 @@ def repair(container: Container) -> int:
     edits = _edits(container)
     now = _now(container, edits)
     if now is None:
-        raise StateError(f"container {container.id!r} is not running", "its rules end with it")
+        raise StateError(f"container {container.name!r} is not running", "its rules end with it")
     if now.rules is None:  # another program than minirun's is attached: put the tests before it
         rules = edits.device_rules()
         foreign.of_process(str(container.record.pid)).allow_devices(rules)

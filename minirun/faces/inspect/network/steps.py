@@ -76,8 +76,8 @@ def paused(lease: Lease) -> list[WayStep]:
     root, _, container_id = lease.container.rpartition("/")
     if state.load(root, container_id).status != state.PAUSED:
         return []
-    text = f"{lease.id} is paused: it takes packets, and nothing in it answers or asks"
-    return [WayStep("paused", STOPS, text, f"minirun unpause {lease.id}")]
+    text = f"{lease.called} is paused: it takes packets, and nothing in it answers or asks"
+    return [WayStep("paused", STOPS, text, f"minirun unpause {lease.called}")]
 
 
 def neighbours(scene: Scene, net: Network, lease: Lease, pid: int) -> list[WayStep]:
@@ -91,7 +91,7 @@ def neighbours(scene: Scene, net: Network, lease: Lease, pid: int) -> list[WaySt
     for address, owner, link, where, enter in rows:
         wrong = owner and routing.wrong_neighbour(address, owner.mac, link, where)
         if owner and wrong:
-            whose = f"{lease.id} takes {address}" if where else f"the host takes {address}"
+            whose = f"{lease.called} takes {address}" if where else f"the host takes {address}"
             text = f"{whose} to be at {wrong}, which was written by hand: it is at {owner.mac}"
             advice = f"{enter}ip neigh del {address} dev {link}"
             found.append(WayStep("neighbour entry", STOPS, text, advice))
@@ -117,7 +117,7 @@ def cable(scene: Scene, net: Network, lease: Lease) -> list[WayStep]:
 
 
 def _end(there: facts.NamespaceLinks, lease: Lease, net: Network, enter: str) -> WayStep:
-    name, link = f"{lease.interface} in {lease.id}", there.link(lease.interface)
+    name, link = f"{lease.interface} in {lease.called}", there.link(lease.interface)
     if link is None:
         return WayStep(name, STOPS, "the container's end is not there", AGAIN)
     if not link.is_up:
@@ -137,8 +137,8 @@ def listens(pid: int, lease: Lease, protocol: str, port: int) -> list[WayStep]:
         return [WayStep(name, UNKNOWN, f"who listens on {what} is not looked at")]
     found = inside.listening(pid, protocol, port)
     if not found:
-        text = f"nothing in {lease.id} listens on {what}"
-        advice = f"see that its program runs (minirun logs {lease.id}), and on which port"
+        text = f"nothing in {lease.called} listens on {what}"
+        advice = f"see that its program runs (minirun logs {lease.called}), and on which port"
         return [WayStep(name, STOPS, text, advice)]
     if stopped := inside.stopped(pid, found):
         number, program = stopped
@@ -176,7 +176,7 @@ def default_route(scene: Scene) -> str:
     """Return the command line that gives the container its default route again."""
     gateway = next((net.gateway for net, _ in scene.own if not net.internal), "")
     if not gateway:
-        return f"minirun network connect bridge {scene.container.id}"
+        return f"minirun network connect bridge {scene.container.name}"
     return f"nsenter -t {scene.pid} -n ip route replace default via {gateway}"
 
 

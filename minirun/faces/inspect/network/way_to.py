@@ -74,7 +74,7 @@ def _by_dns(scene: Scene, host: str) -> tuple[list[WayStep], list[str]]:
             return [*way, WayStep("name", STOPS, text, "see that the name is right")], []
         silent.append(server)
     text = f"no DNS server answers: {', '.join(silent)}"
-    advice = f"minirun network why {scene.container.id} {silent[0]}:53; or --dns ADDRESS"
+    advice = f"minirun network why {scene.container.name} {silent[0]}:53; or --dns ADDRESS"
     return [*way, WayStep("name", STOPS, text, advice)], []
 
 
@@ -161,7 +161,7 @@ def _to_neighbour(
         text = f"no container has {address}: it is in the subnet of {net.name}, {net.subnet}"
         advice = "for a host elsewhere of that address: a network with another --subnet"
         return [WayStep("neighbour", STOPS, text, advice)]
-    way = [WayStep("neighbour", OK, f"{address} is container {found[0].id}")]
+    way = [WayStep("neighbour", OK, f"{address} is container {found[0].called}")]
     family = "ip6" if ":" in address else "ip"
     if facts.setting(f"bridge/bridge-nf-call-{family}tables") == "1":  # br_netfilter
         both = PacketFacts("", address, "tcp", port, net.bridge, net.bridge)

@@ -11,7 +11,7 @@ import ipaddress
 from minirun.core.keeping import state
 from minirun.faces.inspect.network import facts, inside, routing, steps, walls
 from minirun.faces.inspect.network.why import OK, PARTLY, STOPS, UNKNOWN, PacketWay, Scene, WayStep
-from minirun.net import leases, network, ruleset
+from minirun.net import leases, names, network, resolver, ruleset
 from minirun.net.leases import Lease
 from minirun.net.network import Network
 from minirun.net.ports import holder
@@ -133,7 +133,7 @@ def way_out(scene: Scene) -> PacketWay:
     title = "out: to other hosts"
     if all(net.internal for net, _ in scene.own):
         text = "the container's networks are internal"
-        advice = f"minirun network connect bridge {scene.container.id}"
+        advice = f"minirun network connect bridge {scene.container.name}"
         step = WayStep("default route", STOPS, text, advice)
         return PacketWay(title, (step, *_names(scene)))
     default = scene.inner.default()
@@ -223,13 +223,15 @@ def resolvers(scene: Scene) -> list[WayStep]:
     if not servers:
         text = "resolv.conf names none: look-ups go to 127.0.0.1, which is the container"
         return [WayStep(name, STOPS, text, advice)]
-    dead = [server for server in servers if _is_dead(scene.pid, server)]
+    dead = [server for server in servers if _is_dead(scene, server)]
     if not dead and (stopped := _asking_the_host(scene, servers)):
         return [stopped]
     if not dead:
         return [WayStep(name, OK, ", ".join(servers))]
     text = f"{', '.join(dead)} is the container's own loopback, and nothing listens there"
     verdict = STOPS if dead == servers else PARTLY
+    if names.RESOLVER in dead:  # minirun:names was killed
+        advice = "minirun network reload"
     return [WayStep(name, verdict, text, advice)]
 
 
@@ -246,30 +248,37 @@ def _asking_the_host(scene: Scene, servers: list[str]) -> WayStep | None:
     return None
 
 
-def _is_dead(pid: int, server: str) -> bool:
+def _is_dead(scene: Scene, server: str) -> bool:
     """Return True for a server on the container's loopback that is not there."""
+    if server == names.RESOLVER and resolver.is_alive(scene.container.directory):
+        return False
     if not ipaddress.ip_address(server).is_loopback:
         return False
     return not any(
-        one.takes(server) or one.address == server for one in inside.listening(pid, "udp", 53)
+        one.takes(server) or one.address == server for one in inside.listening(scene.pid, "udp", 53)
     )
 
 
 def _names(scene: Scene) -> list[WayStep]:
     """Return the step of the container's hosts: it says what the networks' records say."""
-    there = inside.hosts(scene.pid)
+    there, own = inside.hosts(scene.pid), [lease for _, lease in scene.own]
     stale = []
     for lease in known(scene):
-        for one in lease.names[:1]:
-            said = [address for address, names in there if one in names]
-            wrong = [at for at in said if at not in (lease.address, lease.address6)]
-            if wrong and not {lease.address, lease.address6} & set(said):
-                stale.append(f"it says {one} is {wrong[0]}, which is {lease.address}")
-            elif not said:
-                stale.append(f"it has no {one}, which is {lease.address}")
+        first = [lease.called] if lease.called in lease.names else []
+        called = lease.names[:1] if lease in own else dict.fromkeys([*first, *lease.names])
+        stale += [text for one in called if (text := _stale(one, lease, there))][:1]
     if not stale:
         return [WayStep("hosts file", OK, "its names are those of the networks")]
     return [WayStep("hosts file", STOPS, f"it is stale: {'; '.join(stale)}", ADVICE_HOSTS)]
+
+
+def _stale(name: str, lease: Lease, there: list[tuple[str, tuple[str, ...]]]) -> str:
+    """Return what a container's hosts says wrongly of a name; "" if it is right."""
+    said = [address for address, names in there if name in names]
+    if not said:
+        return f"it has no {name}, which is {lease.address}"
+    is_right = {lease.address, lease.address6} & set(said)
+    return "" if is_right else f"it says {name} is {said[0]}, which is {lease.address}"
 
 
 def known(scene: Scene) -> list[Lease]:

@@ -11,7 +11,7 @@ from minirun.core.container import Container
 from minirun.core.keeping.record import Record
 from minirun.faces.inspect.network import facts
 from minirun.faces.inspect.network.facts import LinkFacts, NamespaceLinks
-from minirun.net import leases, network, request, ruleset
+from minirun.net import leases, network, ruleset
 from minirun.net.leases import Lease
 from minirun.net.network import Network, NetworkError
 from minirun.net.ruleset import Ruleset
@@ -73,15 +73,14 @@ class Scene(Record):
 def scene(container: Container) -> Scene:
     """Return what is so now, of a running container. Raises MinirunError, OSError."""
     store, record = container.settings.store, container.record
-    asked = request.from_json(docker_record.of(record).network or {})
     own = []
-    for attachment in asked.networks:
+    for attachment in docker_record.of(record).attachments:
         net = network.load(store, attachment.network)
         mine = [one for one in leases.all_of(store, net.name) if one.container == record.directory]
         own += [(net, lease) for lease in mine]
     if not own:
-        text = f"container {container.id} is on no network any more"
-        raise NetworkError(text, f"minirun network connect bridge {container.id}")
+        text = f"container {container.name} is on no network any more"
+        raise NetworkError(text, f"minirun network connect bridge {container.name}")
     rules = ruleset.read() or Ruleset([])
     host, inner = facts.namespace(), facts.namespace(record.pid)
     own_rules = ruleset.read_of(record.pid)

@@ -93,7 +93,7 @@ def of_starts(first: Recording, second: Recording, language: str = "en") -> str:
 
 def _title(recording: Recording) -> str:
     mark = " (GPUs SIMULATED)" if recording.simulated else ""
-    return f"{recording.id}: {result(recording)}{mark}"
+    return f"{recording.name}: {result(recording)}{mark}"
 
 
 def _rows(

@@ -141,6 +141,6 @@ def choose(recording: Recording, at: str) -> Snapshot:
         return recording.snapshots[at]
     if not recording.snapshots:
         hint = "run it with --snapshots (or --step)"
-        raise UsageError(f"{recording.id} was recorded without snapshots", hint, status=1)
+        raise UsageError(f"{recording.name} was recorded without snapshots", hint, status=1)
     there = ", ".join(recording.snapshots)
-    raise UsageError(f"{recording.id} has no snapshot at {at}", f"it has {there}", status=1)
+    raise UsageError(f"{recording.name} has no snapshot at {at}", f"it has {there}", status=1)

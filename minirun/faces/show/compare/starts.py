@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
+from minirun.core.keeping import state
 from minirun.faces import knowledge
 from minirun.faces.knowledge.texts import Topic
 from minirun.faces.show.compare import comparer
@@ -169,7 +170,8 @@ def _by_effect(event: Event, container_id: str, root: str) -> str:
 
 
 def _without_numbers(text: str, container_id: str) -> str:
-    text = re.sub(rf"(?<![\w-]){re.escape(container_id)}(?![\w-])", "ID", text)
+    own = "|".join(map(re.escape, (container_id, state.short(container_id))))
+    text = re.sub(rf"(?<![\w-])(?:{own})(?![\w-])", "ID", text)
     return _NUMBERS.sub(r"\1N", text)
 
 

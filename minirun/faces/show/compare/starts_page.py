@@ -28,7 +28,7 @@ class Pair(NamedTuple):
         count = starts.same(self.recordings[0], self.recordings[1], self.changes)
         same = say("{} events are the same in both.", count)
         names = [
-            f"{mark} {event_row.clean(each.id)}"
+            f"{mark} {event_row.clean(each.name)}"
             for mark, each in zip("<>", self.recordings, strict=True)
         ]
         parts = [

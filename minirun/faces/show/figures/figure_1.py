@@ -67,7 +67,7 @@ def _holder(recording: Recording) -> GpuContainer | None:
         return None
     shared = [e.args for e in recording.events if e.name == "gpu shared"]
     return GpuContainer(
-        recording.id, gpus, of if isinstance(of, int) and 0 < of < 1000 else 0,
+        recording.name, gpus, of if isinstance(of, int) and 0 < of < 1000 else 0,
         _nodes(recording), {str(row.get("gpu")): _words(row.get("with")) for row in shared},
         recording.simulated,
     )  # fmt: skip

@@ -74,7 +74,7 @@ def document(recordings: list[Recording], upto: int = 0, language: str = "en") -
     pictures = [_Picture(recording, axis, upto, Phrases(language)) for recording in recordings]
     parts, top = [], 0
     for picture in pictures:
-        name = "" if len(pictures) == 1 else words(0, 11, clean(picture.recording.id)[:9], _BOLD)
+        name = "" if len(pictures) == 1 else words(0, 11, clean(picture.recording.name)[:9], _BOLD)
         parts.append(f'<g transform="translate(0 {top})">{name}{picture.body()}</g>')
         top += picture.height
     return sheet(" ".join(map(label, recordings)), top, "".join(parts))
@@ -100,7 +100,7 @@ def sheet(
 
 def label(recording: Recording) -> str:
     """Return the picture's name, for those who cannot see it."""
-    what = f"The making of container {clean(recording.id)}: "
+    what = f"The making of container {clean(recording.name)}: "
     what += "; ".join(
         f"stage {s.number}, {clean(s.actor)}, {clean(s.name)}, {took(recording, s)}"
         for s in recording.stages

@@ -294,7 +294,7 @@ def _containers(pictures: list[NetworkPicture]) -> list[_ContainerFrame]:
     found: dict[str, _ContainerFrame] = {}
     for number, picture in enumerate(pictures):
         for one in picture.ends:
-            each = found.setdefault(one.lease.container, _ContainerFrame(one.lease.id))
+            each = found.setdefault(one.lease.container, _ContainerFrame(one.lease.called))
             each.ends.append((number, picture, one))
         for way in passages.published(picture):
             for one in picture.ends:

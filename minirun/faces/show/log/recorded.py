@@ -14,7 +14,6 @@ from minirun.core.errors import MinirunError, StateError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
-from minirun.engines.roots import short
 from minirun.faces.show.log import event_row, find, recording
 from minirun.faces.show.log.find import Log
 from minirun.faces.show.log.recording import Recording
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from minirun.image.store import ImageDetails
 
 _HEAD = (
-    "ID", "NAME", "ENGINE", "LAST EVENT", "STATE", "STAGES", "RESULT", "GPUS", "IMAGE", "COMMAND",
+    "NAME", "ID", "ENGINE", "LAST EVENT", "STATE", "STAGES", "RESULT", "GPUS", "IMAGE", "COMMAND",
 )  # fmt: skip
 _NODE = re.compile(r"/dev/nvidia(\d{1,4})\Z")
 """What the log keeps of a GPU that came without stage 5: an engine's CDI, or --device."""
@@ -69,7 +68,7 @@ class FailedStart(NamedTuple):
 
     when: float
     """Seconds since 1970."""
-    id: str
+    name: str
     stage: int
     error: str
 
@@ -79,20 +78,21 @@ def last_failure(settings: Settings) -> FailedStart | None:
     found = [log for root in roots.known(settings) for log in find.logs(root)]
     for log in sorted(found, key=lambda log: -log.when):
         try:
-            stages = recording.read(log.path)[0].stages
+            newest = recording.read(log.path)[0]
         except (OSError, StateError):
             continue
-        for stage in stages:
+        for stage in newest.stages:
             if stage.error:
-                return FailedStart(log.when, log.id, stage.number, stage.error)
+                return FailedStart(log.when, newest.name, stage.number, stage.error)
     return None
 
 
 def _without_idle_columns(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Leave out names and engines where there are none to tell apart."""
+    """Leave out ids and engines where there are none to tell apart."""
     idle = {
         at for at, head in enumerate(_HEAD)
-        if head in ("NAME", "ENGINE") and {row[at] for row in rows[1:]} <= {"", _OWN}
+        if (head == "ENGINE" and {row[at] for row in rows[1:]} <= {"", _OWN})
+        or (head == "ID" and all(row[at] == row[0] for row in rows[1:]))
     }  # fmt: skip
     return [tuple(cell for at, cell in enumerate(row) if at not in idle) for row in rows]
 
@@ -125,7 +125,8 @@ def _row(log: Log, given: dict[str, str], names: dict[str, str]) -> tuple[str, .
     try:
         found = recording.read(log.path)[0]
     except (OSError, StateError):
-        return (short(log.id), "", "", shown, status, "", "unreadable", "", "", "")
+        name = state.short(log.id)
+        return (name, name, "", shown, status, "", "unreadable", "", "", "")
     devices, image, command = "", "", ""
     nodes: list[str] = []
     asked: dict[str, str] = {}
@@ -134,8 +135,8 @@ def _row(log: Log, given: dict[str, str], names: dict[str, str]) -> tuple[str, .
         words = list(map(str, argv)) if isinstance(argv, list) else []
         if event.name == "nvidia-container-cli":
             devices = " ".join(w[9:] for w in words if w.startswith("--device="))
-        elif event.name == "origin":
-            asked = {key: str(value) for key, value in event.args.items()}
+        elif event.name in ("origin", "renamed"):
+            asked |= {key: str(value) for key, value in event.args.items()}
         elif event.name == "mount" and event.args.get("fstype") == "overlay":
             image = _image(str(event.args.get("data")))
             image = names.get(image, image)
@@ -147,8 +148,9 @@ def _row(log: Log, given: dict[str, str], names: dict[str, str]) -> tuple[str, .
     gpus = f"{devices} SIMULATED" if found.simulated and devices else devices
     word = result(found).split(" ")[0]
     return (
-        short(found.id), asked.get("name", ""), asked.get("engine", _OWN), shown, status,
-        _stages(found), word, gpus, asked.get("image", image).removesuffix(":latest"), command,
+        asked.get("name") or state.short(found.name), state.short(found.id),
+        asked.get("engine", _OWN), shown, status, _stages(found), word, gpus,
+        asked.get("image", image).removesuffix(":latest"), command,
     )  # fmt: skip
 
 

@@ -94,6 +94,13 @@ class Recording:
     """Nanoseconds at gates that its times leave out already: see `unheld`."""
 
     @cached_property
+    def name(self) -> str:
+        """What the container was called last: its id if the log says no name."""
+        notes = [each for each in self.events if each.name in ("origin", "renamed")]
+        names = [str(each.args.get("name") or "") for each in notes if "engine" not in each.args]
+        return next(filter(None, reversed(names)), self.id)
+
+    @cached_property
     def unheld(self) -> Recording:
         """The same as if there had been no gate: without the time at them. All views show this."""
         events = [self.waits.without(event) for event in self.events]

@@ -39,7 +39,7 @@ def document(recordings: list[Recording]) -> TraceObject:
     entries: list[TraceObject] = []
     for number, recording in enumerate(recordings, 1):
         entries += _Container(recording, number, start).entries()
-    simulated = [recording.id for recording in recordings if recording.simulated]
+    simulated = [recording.name for recording in recordings if recording.simulated]
     about = {"minirun.gpus": f"SIMULATED in {', '.join(simulated)}"} if simulated else {}
     return {"traceEvents": entries, "displayTimeUnit": "ns", "otherData": about}
 
@@ -145,7 +145,7 @@ class _Container:
         """Return the names and the order of this process and its threads."""
         mark = " (GPUs SIMULATED)" if self.recording.simulated else ""
         rows: list[tuple[int, str, TraceObject]] = [
-            (0, "process_name", {"name": f"container {self.recording.id}{mark}"}),
+            (0, "process_name", {"name": f"container {self.recording.name}{mark}"}),
             (0, "process_sort_index", {"sort_index": self.number}),
         ]
         for (actor, pid), tid in self.threads.items():

@@ -124,7 +124,7 @@ def _reach(live: dict[str, Any] | None) -> str:
 
 
 def _heading(recordings: list[Recording], say: Phrases) -> str:
-    names = [event_row.clean(r.id) for r in recordings]
+    names = [event_row.clean(r.name) for r in recordings]
     if len(names) == 1:
         return say("How container {} was made", names[0])
     return say("How containers {} and {} were made", ", ".join(names[:-1]), names[-1])
@@ -132,7 +132,7 @@ def _heading(recordings: list[Recording], say: Phrases) -> str:
 
 def _facts(recording: Recording, say: Phrases = _ENGLISH) -> str:
     """Return one line: whose recording, how much of it, and how it went."""
-    name = html.escape(event_row.clean(recording.id))
+    name = html.escape(event_row.clean(recording.name))
     return f"<b>{name}</b>: {html.escape(page_data.facts(recording, say))}"
 
 

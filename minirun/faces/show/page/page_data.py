@@ -54,7 +54,7 @@ def facts(recording: Recording, say: Phrases) -> str:
 
 def simulated(recordings: list[Recording], say: Phrases) -> str:
     """Return that GPUs are simulated, and whose; "" if none are."""
-    names = [event_row.clean(r.id) for r in recordings if r.simulated]
+    names = [event_row.clean(r.name) for r in recordings if r.simulated]
     if not names:
         return ""
     whose = "" if len(names) == len(recordings) else f" ({say('container {}', ', '.join(names))})"
@@ -99,7 +99,7 @@ def data(recordings: list[Recording], axis: Axis, language: str) -> dict[str, An
         "breaks": [(begin - axis.start, end - axis.start) for begin, end in axis.breaks],
         "recordings": [
             {
-                "id": event_row.clean(recording.id),
+                "id": event_row.clean(recording.name),
                 "simulated": recording.simulated,
                 "observed": recording.observed,
                 "lanes": [event_row.clean(actor) for actor in figure_3.lanes(recording)],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from minirun.core.keeping.visible import clean
-from minirun.faces.show.template.functions import FUNCTIONS
+from minirun.faces.show.template.functions import FUNCTIONS, OF_HEADINGS
 from minirun.faces.show.template.reading import Node, Parser
 from minirun.faces.show.template.values import (
     MISSING,
@@ -32,15 +32,25 @@ class Template:
     def __init__(self, source: str, body: list[Node]) -> None:
         self.source, self.body = source, body
 
-    def render(self, data: Any) -> str:
-        """Return the text for `data`. Raises TemplateError, with status 1 as docker has it."""
-        return "".join(Execution(self.source, data).walk(self.body))
+    def render(self, data: Any, *, strict: bool = False) -> str:
+        """Return the text for `data`. Raises TemplateError, with status 1 as docker has it.
+
+        `strict`: what a map has no entry for is an error.
+        """
+        return "".join(Execution(self.source, data, strict=strict).walk(self.body))
+
+    def heading(self, data: Any) -> str:
+        """Return the text for what stands above columns: no function changes these."""
+        return "".join(Execution(self.source, data, functions=OF_HEADINGS).walk(self.body))
 
 
-def compile_template(source: str, status: int = 64) -> Template:
-    """Return a template. Raises TemplateError; `status`: docker's for the command (64, or 1)."""
+def compile_template(source: str, status: int = 64, *, escapes: bool = False) -> Template:
+    """Return a template. Raises TemplateError; `status`: docker's for the command (64, or 1).
+
+    `escapes`: outside of its actions \\t and \\n mean a tab and a new line.
+    """
     try:
-        return Template(source, Parser(source).template())
+        return Template(source, Parser(source, escapes=escapes).template())
     except TemplateError as error:
         error.status = status
         raise
@@ -49,8 +59,12 @@ def compile_template(source: str, status: int = 64) -> Template:
 class Execution:
     """One rendering: the data, and the variables that are known at this point."""
 
-    def __init__(self, source: str, data: Any) -> None:
-        self.source, self.root = source, data
+    def __init__(
+        self, source: str, data: Any, *, strict: bool = False,
+        functions: dict[str, Callable[..., Any]] = FUNCTIONS,
+    ) -> None:  # fmt: skip
+        self.source, self.root, self.strict = source, data, strict
+        self.functions = functions
         self.variables: list[tuple[str, Any]] = [("$", data)]
 
     def walk(self, body: list[Node], dot: Any = MISSING) -> Iterator[str]:
@@ -99,7 +113,7 @@ class Execution:
     def _pairs(self, pipe: Node, value: Any) -> list[tuple[Any, Any]]:
         if value is None or value is MISSING:
             return []
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not isinstance(value, Fields):
             return sorted(value.items())
         if isinstance(value, list | tuple):
             return list(enumerate(value))
@@ -144,7 +158,9 @@ class Execution:
                 if is_true(value) == (name == "or"):
                     return value
             return final[0] if final else value
-        return self._apply(node, FUNCTIONS[name], [self._value(one, dot) for one in rest] + final)
+        return self._apply(
+            node, self.functions[name], [self._value(one, dot) for one in rest] + final
+        )
 
     def _apply(self, node: Node, function: Callable[..., Any], args: list[Any]) -> Any:
         name = function.__name__
@@ -157,8 +173,11 @@ class Execution:
         except TypeError:
             self.fail(node, f"wrong arguments for {name}")
 
-    def _value(self, node: Node, dot: Any, *, bare: bool = False) -> Any:
-        """Return a node's value; a method is called, unless the `bare` one is asked for."""
+    def _value(self, node: Node, dot: Any, *, bare: bool = False, whole: Node | None = None) -> Any:
+        """Return a node's value; a method is called, unless the `bare` one is asked for.
+
+        `whole`: the chain of fields that this node is the begin of, for an error.
+        """
         if node.kind == "constant":
             return node.parts[0]
         if node.kind == "dot":
@@ -170,21 +189,23 @@ class Execution:
         if node.kind == "variable":
             return next(value for name, value in self.variables[::-1] if name == node.parts[0])
         if node.kind == "field":
-            found = self._field(node, node.at, dot, node.parts[0])
+            found = self._field(whole or node, node.at, dot, node.parts[0])
         else:
             inner, name, at = node.parts
-            found = self._field(node, at, self._value(inner, dot), name)
+            value = self._value(inner, dot, whole=whole or node)
+            found = self._field(whole or node, at, value, name)
         return self._apply(node, found, []) if callable(found) and not bare else found
 
     def _field(self, node: Node, at: int, value: Any, name: str) -> Any:
         if isinstance(value, Fields):
-            if name not in value:
-                known = ", ".join(value)
-                self.fail(
-                    node._replace(at=at), f"there is no field {name}", f"one of {known}", node
-                )
-            return value[name]
+            if key := value.of_template(name):
+                return value[key]
+            what = f"can't evaluate field {name} in type {type_of(value)}"
+            self.fail(node._replace(at=at), what, f"one of {', '.join(value)}", node)
         if isinstance(value, dict):
+            if self.strict and name not in value:
+                known = f"one of {', '.join(value)}" if value else ""
+                self.fail(node._replace(at=at), f'map has no entry for key "{name}"', known, node)
             return value.get(name, MISSING)
         if value is None or value is MISSING:
             what = f"nil pointer evaluating interface {{}}.{name}"

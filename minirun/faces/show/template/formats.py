@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from minirun.common import table
 from minirun.faces.show.template.execution import Template, compile_template
-from minirun.faces.show.template.values import Fields, Safe, json_of
+from minirun.faces.show.template.values import Fields, Safe, TemplateError, as_map, json_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,15 +18,15 @@ JSON = "{{json .}}"
 
 
 def read(form: str, status: int = 64) -> tuple[Template, bool]:
-    """Return the template of a --format, and True if it is a `table …`.
+    """Return the template of a list's --format, and True if it is a `table …`.
 
-    `json` stands for {{json .}}; \\t and \\n mean a tab and a new line everywhere. Raises
-    TemplateError; `status` is docker's for the command.
+    `json` stands for {{json .}}; \\t and \\n mean a tab and a new line, also outside of quotes.
+    Raises TemplateError; `status` is docker's for the command.
     """
     is_table = form == "table" or form.startswith("table ")
     form = form.removeprefix("table").strip() if is_table else form
-    form = JSON if form == "json" else form.replace("\\t", "\t").replace("\\n", "\n")
-    return compile_template(form, status), is_table
+    form = JSON if form == "json" else form
+    return compile_template(form, status, escapes=True), is_table
 
 
 def lines(form: str, rows: Sequence[Fields], headings: dict[str, str], status: int = 64) -> str:
@@ -42,7 +42,7 @@ def lines(form: str, rows: Sequence[Fields], headings: dict[str, str], status: i
     }
     names = {name for row in rows for name, value in row.items() if callable(value)}
     heads |= dict.fromkeys({"Label", *names}, _heading_of_label)
-    shown = [template.render(Fields(heads)), *(template.render(row) for row in rows)]
+    shown = [template.heading(Fields(heads)), *(template.render(row) for row in rows)]
     cells = [text.replace("\n", " ").split("\t") for text in shown]
     widest = max(map(len, cells))
     return table.text([[*row, *[""] * (widest - len(row))] for row in cells], 3)
@@ -50,11 +50,27 @@ def lines(form: str, rows: Sequence[Fields], headings: dict[str, str], status: i
 
 def documents(form: str, rows: Sequence[Fields]) -> str:
     """Return what `inspect` prints: a list as JSON, for `json` in one line, or a line of a template
-    for each. Raises TemplateError."""
+    for each; without one an empty line, as docker does. Raises TemplateError."""
     if form in ("", "json"):
         return json_of(rows, None if form else 4) + "\n"
-    template, _ = read(form)
-    return "".join(f"{template.render(row)}\n" for row in rows)
+    template = compile_template(form)
+    return "".join(f"{_rendered(template, row)}\n" for row in rows) or "\n"
+
+
+def check(form: str) -> None:
+    """Raise TemplateError if this is no --format of `inspect`."""
+    compile_template("" if form == "json" else form)
+
+
+def _rendered(template: Template, row: Fields) -> str:
+    """Return a document by a template. Raises TemplateError.
+
+    As docker does it: a template that fits no fields may fit the names that JSON has.
+    """
+    try:
+        return template.render(row)
+    except TemplateError:
+        return template.render(as_map(row), strict=True)
 
 
 def _heading_of_label(name: str) -> str:

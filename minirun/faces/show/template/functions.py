@@ -13,11 +13,13 @@ from minirun.core.keeping.visible import clean
 from minirun.faces.show.template.values import (
     MISSING,
     CallError,
+    Fields,
     Safe,
     is_true,
     json_of,
     plain,
     type_of,
+    visible,
 )
 
 TYPE_CHECKING = False
@@ -34,6 +36,8 @@ def _json(value: Any) -> Safe:
 
 def _index(value: Any, *keys: Any) -> Any:
     for key in keys:
+        if isinstance(value, Fields):
+            raise CallError(f"can't index item of type {type_of(value)}")
         if isinstance(value, dict):
             if not isinstance(key, str):
                 raise CallError(f"value has type {type_of(key)}; should be string")
@@ -55,7 +59,7 @@ def _index(value: Any, *keys: Any) -> Any:
 def _len(value: Any) -> int:
     if isinstance(value, str):
         return len(value.encode(errors="surrogateescape"))
-    if isinstance(value, dict | list | tuple):
+    if isinstance(value, dict | list | tuple) and not isinstance(value, Fields):
         return len(value)
     raise CallError(f"len of type {type_of(value)}")
 
@@ -162,7 +166,7 @@ def _verb(verb: str, value: Any, precision: str | None) -> str:
     if verb == "x" and isinstance(value, str):
         return value.encode(errors="surrogateescape").hex()
     if verb == "c" and isinstance(value, int) and number and 0 <= value < 0xD800:
-        return clean(chr(value))
+        return visible(chr(value))
     if verb in "fg" and isinstance(value, float):
         return f"{value:.{6 if digits is None else digits}f}" if verb == "f" else plain(value)
     return f"%!{clean(verb)}({type_of(value)}={plain(value)})"
@@ -216,5 +220,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ge": lambda one, other: not _lt(one, other),
 }  # fmt: skip
 """The functions of a template by name; `and` and `or`, which stop early, are Execution's."""
+OF_HEADINGS = FUNCTIONS | dict.fromkeys(
+    ("json", "title", "lower", "upper", "truncate"), lambda value, *_: value
+)
+"""What they are in the line above a table's columns, which docker leaves as it is."""
 for _name, _function in FUNCTIONS.items():
     _function.__name__ = _name

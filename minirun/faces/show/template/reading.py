@@ -66,9 +66,9 @@ def _fail(source: str, at: int, what: str) -> NoReturn:
 class Parser:
     """From the text to nodes. Blocks end with {{end}}; each keeps what its {{else}} has."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, *, escapes: bool = False) -> None:
         self.source = source
-        self.pieces = list(_pieces(source))
+        self.pieces = list(_pieces(source, escapes))
         self.tokens: list[_Token] = []
         self.at = 0
         self.depth = 0
@@ -243,12 +243,17 @@ class Parser:
         return pipe._replace(at=token.at, end=end)
 
 
-def _pieces(source: str) -> Iterator[tuple[int, str, str | None]]:
-    """Yield (place, text, None) and (place, "", what is between the braces); {{- and -}} trim."""
+def _pieces(source: str, escapes: bool) -> Iterator[tuple[int, str, str | None]]:
+    """Yield (place, text, None) and (place, "", what is between the braces); {{- and -}} trim.
+
+    `escapes`: \\t and \\n in a text mean a tab and a new line.
+    """
     at, trim = 0, False
     while at < len(source):
         start = source.find("{{", at)
         text = source[at:] if start < 0 else source[at:start]
+        if escapes:
+            text = text.replace("\\t", "\t").replace("\\n", "\n")
         begin = start + 2
         trim_left = start >= 0 and source[begin : begin + 1] == "-" and source[begin + 1 :][
             :1

@@ -12,6 +12,7 @@ The numbers in brackets are the kernel's ifindex. It is ASCII where the locale i
 from __future__ import annotations
 
 from minirun.core.keeping.visible import clean
+from minirun.net.network import DEFAULT
 from minirun.net.ruleset import ACCEPT, DROP
 
 TYPE_CHECKING = False
@@ -60,7 +61,7 @@ def cable(one: EndFacts) -> tuple[str, str]:
     """Return both ends of a container's veth pair: the host's, the container's."""
     outer = end(one.outside) if one.outside else f"{one.lease.link} (-)"
     inner = end(one.inside) if one.inside else f"{one.lease.interface} (-)"
-    return outer, f"{inner} in container {one.lease.id}"
+    return outer, f"{inner} in container {one.lease.called}"
 
 
 def details(one: EndFacts, known: set[str], arrow: str = "→") -> list[tuple[str, str]]:
@@ -84,17 +85,36 @@ def details(one: EndFacts, known: set[str], arrow: str = "→") -> list[tuple[st
 
 
 def names(picture: NetworkPicture) -> list[str]:
-    """Return what the containers' hosts files say of this network's addresses, each once."""
-    addresses = [at for one in picture.ends for at in (one.lease.address, one.lease.address6) if at]
-    said = {row for one in picture.ends for row in one.names if row[0] in addresses}
-    rows = sorted(said, key=lambda row: (addresses.index(row[0]), row))
-    return [f"{address} {' '.join(called)}" for address, called in rows]
+    """Return what the containers' hosts files say of this network's addresses, each once.
+
+    In its own file a container is called by its host name alone, which is made of its id if none
+    was given. On a user's network others find it by its name, too: that stands first.
+    """
+    leases = {at: one.lease for one in picture.ends for at in _addresses(one)}
+    order = list(leases)
+    said = {row for one in picture.ends for row in one.names if row[0] in leases}
+    shown: dict[str, None] = {}
+    for address, called in sorted(said, key=lambda row: (order.index(row[0]), row)):
+        lease = leases[address]
+        known = called if picture.network.name == DEFAULT else (*lease.names, *called)
+        first = (lease.called,) if lease.called in known else ()
+        shown[f"{address} {' '.join(dict.fromkeys((*first, *called)))}"] = None
+    return [row for row in shown if not _is_said(row, {*shown} - {row})]
+
+
+def _addresses(one: EndFacts) -> list[str]:
+    return [address for address in (one.lease.address, one.lease.address6) if address]
 
 
 def own_names(one: EndFacts, known: set[str]) -> list[str]:
     """Return what a container's hosts file has besides what is `known` of networks."""
     rows = [f"{address} {' '.join(called)}" for address, called in one.names]
-    return [row for row in rows if row not in known]
+    return [row for row in rows if not _is_said(row, known)]
+
+
+def _is_said(row: str, others: set[str]) -> bool:
+    """Return True if one of the other rows has this row's address, and all of its names."""
+    return any(set(row.split()) <= set(other.split()) for other in others)
 
 
 def differences(missing: tuple[str, ...], foreign: tuple[str, ...]) -> list[tuple[str, str]]:

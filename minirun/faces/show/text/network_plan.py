@@ -13,7 +13,6 @@ from minirun.common import docker_record
 from minirun.core.container import Container
 from minirun.core.errors import MinirunError
 from minirun.core.lazy import lazy
-from minirun.net import request
 
 with lazy:
     from minirun.faces.inspect.network import inside
@@ -38,11 +37,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from minirun.common.network_request import NetworkRequest
     from minirun.net.leases import Lease
     from minirun.net.network import Network
     from minirun.net.plans import LinkPlan
     from minirun.net.ports import Port
-    from minirun.net.request import NetworkRequest
 
 
 def lines(container: Container, pid: int) -> list[str]:
@@ -56,7 +55,7 @@ def lines(container: Container, pid: int) -> list[str]:
     docker = docker_record.of(container.record)
     if not docker.network:
         return found
-    asked = request.from_json(docker.network)
+    asked = docker.network
     if asked.mode == "userspace":
         return [*found, *userspace.plan(asked, pid), *_names(container, asked, [])]
     if asked.mode != "networks":
@@ -84,17 +83,17 @@ def _networks(container: Container, asked: NetworkRequest, pid: int) -> Iterator
         networks = [each.network for each in planned]
         passes = docker_user.needed(route, store, networks, chains)
         sources = firewalld.needed(route, networks, chains)
-        no_way_out = attach.why_no_way_out(route, container.id, own, chains, passes)
+        no_way_out = attach.why_no_way_out(route, container.name, own, chains, passes)
     for each in planned:
         yield from _of_network(each, pid)
     for change in links.default_routes([each.network for each in planned], set()):
         yield f"{_inside(pid)}{change.describe()}"
     for setting in settings:
         yield setting.describe()
-    if asked.ports:
+    first = attach.publisher(own)
+    if asked.ports and first is not None:
         chosen = [ports.Port(*row) for row in asked.ports]
         numbers = [_number(store, port) for port in chosen]
-        first = attach.publisher(own)
         net, lease = own[first]
         rows = [port.row(number) for port, number in zip(chosen, numbers, strict=True)]
         own[first] = (net, lease._replace(ports=tuple(rows)))
@@ -125,7 +124,7 @@ def _of_network(each: LinkPlan, pid: int) -> Iterator[str]:
     subnets = ", ".join(filter(None, (net.subnet, net.subnet6)))
     yield f"network {net.name}: {subnets}{', to be made' * each.is_new}"
     for dead in each.dead:
-        yield f"take back {dead.address} from {dead.id}, which does not run"
+        yield f"take back {dead.address} from {dead.called}, which does not run"
     addresses = ", ".join(filter(None, (lease.address, lease.address6)))
     yield f"lease {addresses} as {lease.interface}"
     for operation in each.outside:
@@ -155,11 +154,15 @@ def _names(
     hostname = container.config.raw.get("hostname") or container.id
     alone = names.hosts(asked, hostname, [], [])
     text = neighbours.hosts(store, container, asked, own) if own else alone
-    texts = (text, f"{hostname}\n", names.resolv_conf(asked))
+    by_resolver = names.asks_resolver(asked)
+    resolv = names.resolv_conf(asked, by_resolver=by_resolver)
+    if by_resolver:
+        yield f"answer port 53 of {names.RESOLVER} in the container, by minirun:names"
+    texts = (text, f"{hostname}\n", resolv)
     for name, content in zip(names.FILES, texts, strict=True):
         for row in content.splitlines():
             yield f"network/{name}: {' '.join(row.split())}"
     for net, _ in own:
         for other in neighbours.of(store, net):
             if other.container != container.directory:
-                yield f"write anew hosts of {other.id}"
+                yield f"write anew hosts of {other.called}"

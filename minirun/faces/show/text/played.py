@@ -25,7 +25,7 @@ def title(found: Recording, *, plain: bool = False) -> str:
     ]
     mark = " (GPUs SIMULATED)" if found.simulated else ""
     rest = f"{mark}: {', '.join(part for part in parts if part)}{'.' * plain}"
-    unicode, name = screen.speaks_unicode(), found.id
+    unicode, name = screen.speaks_unicode(), found.name
     if not plain and os.isatty(1):
         room = screen.width(1) - len("container ") - len(rest)
         name = event_row.cut(name, max(room, _LEAST), event_row.dots(unicode))

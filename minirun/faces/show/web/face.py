@@ -6,6 +6,7 @@ import os
 import threading
 
 from minirun.common.waiting import until
+from minirun.core.keeping import state
 from minirun.core.keeping.visible import say
 from minirun.faces.knowledge import language
 from minirun.faces.show.log import event_row
@@ -28,7 +29,8 @@ class WebFace:
     def __init__(self, controller: Controller, port: int = 0) -> None:
         """Start the server, and say where it is. Raises OSError."""
         self.controller = controller
-        self.board = Board(controller.id, language.choose(controller.settings.lang))
+        name = state.name_of(controller.directory)
+        self.board = Board(name, language.choose(controller.settings.lang))
         self.answers = Answers(controller)
         self.lock = threading.Lock()
         self.asked: keys.Key | None = None

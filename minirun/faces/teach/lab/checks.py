@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from minirun.cgroups.rules import container_rules
-from minirun.core.keeping import state
+from minirun.common import naming
 from minirun.core.lazy import lazy
 from minirun.faces.teach.lab import facts
 from minirun.faces.teach.lab.folder import LabFolder
@@ -215,7 +215,7 @@ def daemon_reload(lab: LabFolder) -> str:
     if facts.device(pid, "/dev/nvidia0") != _GPU_0:
         return "no-node"
     container = facts.cgroup_of(lab)
-    bundle = state.load(str(lab.state), facts.CONTAINER).bundle
+    bundle = naming.record_of(str(lab.state), facts.CONTAINER).bundle
     known = validate.load(bundle).resources.get("devices") or []
     container.set_device_rules(container_rules(known))
     return SOLVED if facts.allows(container.effective_device_rules(), *_GPU_0) else "taken-away"

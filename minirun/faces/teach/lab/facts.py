@@ -18,6 +18,7 @@ from minirun import cgroups
 from minirun.cgroups import stats
 from minirun.cgroups.base import Cgroup
 from minirun.cgroups.rules import DeviceRule
+from minirun.common import naming
 from minirun.common.child import answer_of
 from minirun.common.processes import pids
 from minirun.core.errors import StateError
@@ -42,7 +43,7 @@ _SIOCGIFMTU = 0x8921
 def init_of(folder: LabFolder, name: str = CONTAINER) -> int:
     """Return the pid of a container's process 1 on the host; 0 if it does not run."""
     with suppress(StateError, OSError):
-        record = state.load(str(folder.state), name)
+        record = naming.record_of(str(folder.state), name)
         if record.status == state.RUNNING:
             return record.first_process()["pid"]
     return 0
@@ -50,12 +51,12 @@ def init_of(folder: LabFolder, name: str = CONTAINER) -> int:
 
 def cgroup_of(folder: LabFolder) -> Cgroup:
     """Return the container's cgroup. Raises StateError, MinirunError, OSError."""
-    record = state.load(str(folder.state), CONTAINER)
+    record = naming.record_of(str(folder.state), CONTAINER)
     return cgroups.from_record(_cgroup_record(folder), record.init)
 
 
 def _cgroup_record(folder: LabFolder) -> CgroupRecord:
-    record = state.load(str(folder.state), CONTAINER).cgroup
+    record = naming.record_of(str(folder.state), CONTAINER).cgroup
     if record is None:
         raise StateError("container not running")
     return record

@@ -15,7 +15,7 @@ What tells them apart is what they do, never what they are called, except NVIDIA
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from minirun.core.keeping import places
+from minirun.core.keeping import places, state
 from minirun.faces.teach.observe.observed_messages import ObservedMessage
 from minirun.faces.teach.observe.process_tree import Process, Program
 from minirun.faces.teach.oracle.compare import LISTED, is_question
@@ -394,8 +394,9 @@ def _id(start: ObservedStart, messages: list[ObservedMessage]) -> str:
     program: Program | None = next(iter(start.maker.programs), None) if start.runtime else None
     words = program.argv if program else []
     if start.entrant:
-        folders = (call.made.rpartition("/")[0].rpartition("/")[2] for call in start.maker.calls)
-        return next((folder for folder in folders if folder in words[1:]), "")
+        folders = [call.made.rpartition("/")[0].rpartition("/")[2] for call in start.maker.calls]
+        typed = [each for each in folders if each in words[1:]]  # podman's exec has an id, too
+        return next(iter(typed or filter(state.is_made_up, folders)), "")
     return words[-1] if len(words) > 2 and words[-2:-1] != ["--"] else ""
 
 

@@ -23,7 +23,7 @@ def given(program: Program, mode: str) -> dict[str, Any]:
     flags = ("--name", mode, "--gpus", "0,1", *DRIVER, "--gpu-mode", mode)
     done = program("run", *flags, "debian", "true")
     assert done.returncode == 0, done.stderr
-    return json.loads((program.root / mode / "edits.json").read_text())
+    return json.loads((program.directory(mode) / "edits.json").read_text())
 
 
 @pytest.mark.parametrize("mode", ["legacy", "cdi"])

@@ -43,9 +43,11 @@ def test_two_starts_of_one_kind_do_the_same(minirun: Program) -> None:
     last = next(at for at, e in enumerate(events) if (e["kind"], e["stage"]) == ("end", 7))
     assert len(events) > last + 1, "the clean-up, which depends on other containers"
     del events[last + 1 :]
-    assert [e["args"] for e in events if e["name"] == "origin"] == [{"image": "busybox:latest"}]
+    said = [e["args"] for e in events if e["name"] == "origin"]
+    assert said == [{"image": "busybox:latest", "name": "d2"}]
+    own = minirun.id("d2")
     events = [e for e in events if e["name"] != "origin"]  # who asked for it: no act of a start
-    events = [e for e in events if e["name"] == "mount" or _is_its_own(e["args"], "d2")]
+    events = [e for e in events if e["name"] == "mount" or _is_its_own(e["args"], own)]
     assert f"the same in both: {len(events)} events" in text
 
 
@@ -72,7 +74,7 @@ def test_a_failed_start_beside_one_that_works(minirun: Program, tmp_path: Path) 
     assert "> broken: failed in stage 5 (GPUs SIMULATED)" in text
     assert "failed: device error: 9: unknown device" in second
     assert any(row.startswith("pivot_root") for row in first)
-    log = minirun.root / "works" / "events.jsonl"
+    log = minirun.directory("works") / "events.jsonl"
     copy = tmp_path / "theirs.jsonl"
     copy.write_bytes(log.read_bytes())
     assert difference(minirun, "works", str(copy))[0] == 0, "a file of another machine will do"

@@ -87,7 +87,7 @@ def test_the_live_page(minirun: Program, tmp_path: Path) -> None:
                     assert talk.press(key) == 200
                     placed(viewer, place)
                 assert talk.end()[0] == 0
-                (whole,) = recording.read(minirun.root / f"live{at}" / "events.jsonl")
+                (whole,) = recording.read(minirun.directory(f"live{at}") / "events.jsonl")
                 agrees(viewer, whole)
     finally:
         viewer.close()

@@ -16,7 +16,7 @@ GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
 
 
 def recorded(minirun: Program, name: str) -> Recording:
-    (found,) = parse((minirun.root / name / "events.jsonl").read_bytes())
+    (found,) = parse((minirun.directory(name) / "events.jsonl").read_bytes())
     return found
 
 

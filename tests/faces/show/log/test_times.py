@@ -31,7 +31,7 @@ def stepped(minirun: Program, tmp_path: Path, *flags: str) -> tuple[Recording, l
         "--gpus", "0,1", "--gpu-driver=simulated", "busybox", "true",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    (found,) = read(minirun.root / "held" / "events.jsonl")
+    (found,) = read(minirun.directory("held") / "events.jsonl")
     assert found.waits.sums[-1] > HELD * GATES * 1e9
     return found, done.stderr.splitlines()
 

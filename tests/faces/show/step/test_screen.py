@@ -38,7 +38,7 @@ def _until(screen: Terminal, *parts: str) -> list[str]:
         return all(part in shown for part in parts)
 
     with suppress(AssertionError):
-        wait_until(there, 20)
+        wait_until(there)
     assert there(), "\n".join([f"not shown: {parts}", *screen.visible()])
     return screen.at_rest()
 
@@ -123,7 +123,7 @@ def test_every_key(minirun: Program, terminal: Start) -> None:
     screen.press("i")
     first = _until(screen, "+ /dev/nvidia1 c 195:1", "q back to the stop")
     screen.press("Space")
-    wait_until(lambda: screen.visible() != first, 5)
+    wait_until(lambda: screen.visible() != first)
     screen.press("/")
     _until(screen, "search: _")
     screen.press("init: process", "Enter")
@@ -173,7 +173,7 @@ def test_the_size_changes(minirun: Program, terminal: Start) -> None:
 
 
 def _wait_for_lines(screen: Terminal, lines: int) -> None:
-    wait_until(lambda: len(screen.visible()) == lines, 5)
+    wait_until(lambda: len(screen.visible()) == lines)
 
 
 def test_quit_leaves_nothing(minirun: Program, terminal: Start) -> None:
@@ -253,7 +253,7 @@ def test_after_each_event(minirun: Program, terminal: Start) -> None:
     _until(screen, " after pivot_root . .: ok, in stage 5")  # ldconfig's own
     screen.press("n")
     shown = _until(screen, ", in stage 5", "LAST EVENTS")
-    wait_until(lambda: "after pivot_root" not in screen.visible()[0], 5)
+    wait_until(lambda: "after pivot_root" not in screen.visible()[0])
     screen.press("c")
     _until(screen, "ended with 0")
 
@@ -293,7 +293,7 @@ def test_a_terminal_that_dies(minirun: Program, terminal: Start) -> None:
     _until(screen, "stop 2")
     pids = {int(str(e["pid"])) for e in minirun.events("screen")}
     screen.close()
-    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), 10)
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))
     assert minirun("gc").returncode == 0
     assert not list(minirun.root.glob("[!.]*"))
 
@@ -310,7 +310,7 @@ def test_a_command_in_the_container_has_an_end(minirun: Program) -> None:
     assert (done.status, sorted(done.text.split()), done.cut) == (3, ["42", "no"], False)
     late = asking.command("echo begun; sleep 777", seconds=1.5)
     assert late.cut and late.text == "begun\n"
-    wait_until(lambda: "sleep 777" not in minirun("exec", "asked", "ps").stdout, 5)
+    wait_until(lambda: "sleep 777" not in minirun("exec", "asked", "ps").stdout)
     large = asking.command("yes", seconds=20)
     assert large.cut and MOST_OUTPUT <= len(large.text) < 2 * MOST_OUTPUT
 

@@ -165,13 +165,13 @@ def test_a_presenter_waits_pauses_and_jumps(
     )
     argv = minirun.argv("run", "--rm", "--step", "--script", str(script), *GPUS, "busybox", "true")
     screen = terminal(argv, 80, 24)
-    wait_until(lambda: "» first" in screen.screen() and "any key goes on" in screen.screen(), 20)
+    wait_until(lambda: "» first" in screen.screen() and "any key goes on" in screen.screen())
     screen.press("n")
-    wait_until(lambda: "» second" in screen.screen(), 20)
+    wait_until(lambda: "» second" in screen.screen())
     screen.press("Space")
-    wait_until(lambda: "paused: space goes on" in screen.screen(), 20)
+    wait_until(lambda: "paused: space goes on" in screen.screen())
     screen.press("5")
-    wait_until(lambda: "before stage 5" in screen.screen() and "» over" in screen.screen(), 20)
+    wait_until(lambda: "before stage 5" in screen.screen() and "» over" in screen.screen())
     screen.press("n")
     screen.wait("ended with 0")
 
@@ -270,7 +270,7 @@ def test_killed_at_a_gate(minirun: Program, tmp_path: Path, at: str, victim: str
         [*argv, "true"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, start_new_session=True,
     ) as run:  # fmt: skip
-        wait_until(lambda: any(e["kind"] == "gate" and e["name"] == at for e in _log(minirun)), 20)
+        wait_until(lambda: any(e["kind"] == "gate" and e["name"] == at for e in _log(minirun)))
         wait_until(lambda: any(e["name"] == "snapshot" and e["args"]["at"] == at
                                for e in _log(minirun)), 20)  # fmt: skip
         pids = {e["actor"]: e["pid"] for e in _log(minirun)}
@@ -388,12 +388,12 @@ def test_a_script_stays_with_the_run(minirun: Program, terminal: Start, tmp_path
     screen = terminal(argv, 80, 24)
     for key, stage, said in (("5", 1, ""), ("3", 5, ""), ("x", 5, "3:begin is over")):
         caption = f"» caption {stage}"
-        wait_until(lambda: any(caption in line for line in screen.visible()), 20)  # noqa: B023
-        wait_until(lambda: said in "\n".join(screen.visible()), 20)  # noqa: B023
+        wait_until(lambda: any(caption in line for line in screen.visible()))  # noqa: B023
+        wait_until(lambda: said in "\n".join(screen.visible()))  # noqa: B023
         shown = screen.visible()
         assert f"before stage {stage}" in shown[0], shown
         screen.press(key)
-    wait_until(lambda: any("» caption 6" in line for line in screen.visible()), 20)
+    wait_until(lambda: any("» caption 6" in line for line in screen.visible()))
     screen.press("c")
     screen.wait("ended with 0")
 

@@ -127,7 +127,7 @@ def test_the_page_grows_to_what_a_new_page_would_be(
     assert talk.end()[:2] == (0, "the command\n")
     drawn = watched.run(DRAWN)
     assert watched.run("document.querySelectorAll('tr.current').length") == 1
-    (found,) = recording.read(minirun.root / "talk" / "events.jsonl")
+    (found,) = recording.read(minirun.directory("talk") / "events.jsonl")
     show(fresh, tmp_path, [Recording(found.id, found.events[: counts[-1]])])
     assert drawn == fresh.run(DRAWN)
     picture = "document.querySelector('.still svg').innerHTML"
@@ -177,9 +177,9 @@ def test_a_presenter_and_two_viewers(talk: Talk, browsers: list[Browser]) -> Non
 
 def test_a_stop_has_its_own_snapshot(talk: Talk) -> None:
     """What a stage has changed is to be seen at its end, and not one stop later."""
-    wait_until(lambda: talk.place().startswith("before stage 1"), 20)
+    wait_until(lambda: talk.place().startswith("before stage 1"))
     talk.press("until", "5:end")
-    wait_until(lambda: talk.place().startswith("after stage 5"), 20)
+    wait_until(lambda: talk.place().startswith("after stage 5"))
     page = talk.request("GET", talk.viewer)[1].decode()
     (taken,) = re.findall(r'"at":(\[[^]]*\])', page)
     assert json.loads(taken)[-2:] == ["5:begin", "5:end"]

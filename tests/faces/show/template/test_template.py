@@ -1,20 +1,28 @@
 """Templates: what the real docker prints for them, and in which words it refuses them.
 
-The expected texts are docker's own, of `docker inspect --format` (docker 20.10); where a struct's
-unknown field makes docker look into a map, minirun says that there is no such field.
+The expected texts are docker's own, of `docker inspect --format` (docker 20.10).
 """
 
 from __future__ import annotations
 
+import os
+import pty
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
+from minirun.faces.show.template import formats
 from minirun.faces.show.template.execution import compile_template
-from minirun.faces.show.template.values import Fields, TemplateError
+from minirun.faces.show.template.values import Fields, NilList, NilMap, TemplateError
 
 DATA = Fields(
     Id="e86f",
     Name="/web",
-    State=Fields(Status="running", Pid=182, ExitCode=0),
+    State=Fields(Status="running", Pid=182, ExitCode=0).optionally(Health=None),
+    HostConfig=Fields(
+        CapAdd=NilList(), NanoCpus=0, RestartPolicy=Fields(Name="no", Count=0)
+    ).optionally(Sysctls=NilMap(), Init=None, Tmpfs=NilMap({"/x": ""})),
     Config=Fields(
         Labels={"a": "1", "b": "2"}, Env=["A=1", "PATH=/x"], Cmd=["sh", "-c", "echo"], Empty=[]
     ),
@@ -33,7 +41,19 @@ DATA = Fields(
         ('{{index .Config.Labels "nosuch"}}|', "|"),
         ('{{index .Config.Labels "a"}}', "1"),
         ("{{.Config.Labels}} {{.Config.Env}}", "map[a:1 b:2] [A=1 PATH=/x]"),
-        ("{{.PidsLimit}}", "<no value>"),
+        ("{{.PidsLimit}} {{.State.Health}}", "<nil> <nil>"),
+        ("{{if .State.Health}}1{{else}}2{{end}} {{json .State.Health}}", "2 null"),
+        ("{{.HostConfig.CapAdd}} {{.HostConfig.Sysctls}} {{len .HostConfig.CapAdd}}", "[] map[] 0"),
+        ("{{json .HostConfig.CapAdd}} {{json .HostConfig.Sysctls}}", "null null"),
+        ("{{.State}} {{.HostConfig.RestartPolicy}}", "{running 182 0 <nil>} {no 0}"),
+        ("{{.ID}} {{.HostConfig.CapAdd}}", "e86f []"),
+        ("{{.Id}} {{.HostConfig.CapAdd}}", "e86f <no value>"),
+        ("{{.HostConfig.NanoCpus}} {{.HostConfig.RestartPolicy}}", "0 map[Count:0 Name:no]"),
+        (
+            '{{index .HostConfig "CapAdd"}} {{range $k, $v := .State}}{{$k}} {{end}}',
+            "<no value> ExitCode Pid Status ",
+        ),
+        ('{{.Name}}\\n{{"a\\nb"}}', "/web\\na\nb"),
         ("{{range .Config.Env}}{{println .}}{{end}}", "A=1\nPATH=/x\n"),
         ("{{range $k, $v := .Config.Labels}}{{$k}}={{$v}};{{else}}none{{end}}", "a=1;b=2;"),
         ("{{range $i, $e := .Config.Env}}{{if $i}}, {{end}}{{$e}}{{end}}", "A=1, PATH=/x"),
@@ -75,7 +95,7 @@ DATA = Fields(
     ],
 )
 def test_what_docker_prints(form: str, text: str) -> None:
-    assert compile_template(form).render(DATA) == text
+    assert formats.documents(form, [DATA]) == f"{text}\n"
 
 
 @pytest.mark.parametrize(
@@ -116,8 +136,13 @@ def test_a_wrong_template_is_one_line_that_says_where(form: str, line: str) -> N
 @pytest.mark.parametrize(
     ("form", "line"),
     [
-        ("{{.State.Status}} {{.Nosuch}}", ':1:20: executing "" at <.Nosuch>: there is no field'),
-        ("{{.State.Nosuch}}", ':1:8: executing "" at <.State.Nosuch>: there is no field Nosuch'),
+        ("{{.State.Status}} {{.Nosuch}}", ':1:20: executing "" at <.Nosuch>: map has no entry for'),
+        ("{{.State.Nosuch}}", ':1:8: executing "" at <.State.Nosuch>: map has no entry for key "N'),
+        (
+            "{{.State.Health.Status}}",
+            'at <.State.Health.Status>: map has no entry for key "Health"',
+        ),
+        ("{{.Id}}{{.Config.Labels.nosuch}}", 'map has no entry for key "nosuch"'),
         ("{{index .Config.Env 99}}", "<index .Config.Env 99>: error calling index: index out of "),
         ('{{index .Name "a"}}', "cannot index slice/array with type string"),
         ("{{eq .State.Status 3}}", "error calling eq: incompatible types for comparison"),
@@ -134,9 +159,21 @@ def test_a_wrong_template_is_one_line_that_says_where(form: str, line: str) -> N
 )
 def test_what_is_not_there_is_one_line_too(form: str, line: str) -> None:
     with pytest.raises(TemplateError) as caught:
-        compile_template(form).render(DATA)
+        formats.documents(form, [DATA])
     assert line in caught.value.line()
     assert caught.value.status == 1
+
+
+@contextmanager
+def terminal() -> Iterator[None]:
+    """Standard output is a terminal."""
+    ours, theirs = pty.openpty()
+    before = os.dup(1)
+    os.dup2(theirs, 1)
+    yield
+    os.dup2(before, 1)
+    for fd in (ours, theirs, before):
+        os.close(fd)
 
 
 @pytest.mark.parametrize(
@@ -151,5 +188,23 @@ def test_what_is_not_there_is_one_line_too(form: str, line: str) -> None:
 )  # fmt: skip
 def test_no_text_of_a_container_reaches_the_terminal_as_it_is(form: str) -> None:
     hostile = "\x1b[2J\r\x9b1mA\u202e\udcff\n%s"
-    shown = compile_template(form).render({"x": hostile, "list": [hostile], hostile: hostile})
+    with terminal():
+        shown = compile_template(form).render({"x": hostile, "list": [hostile], hostile: hostile})
     assert shown.rstrip("\n").isprintable(), shown
+
+
+def test_a_text_goes_into_a_pipe_as_it_is() -> None:
+    assert not os.isatty(1)
+    assert compile_template("{{.x}}|{{println .x}}").render({"x": "a\nb"}) == "a\nb|a\nb\n"
+
+
+def test_lists_know_a_tab_and_a_new_line_outside_of_quotes() -> None:
+    rows = [Fields(Names="web", Image="x")]
+    heads = {"Names": "NAMES", "Image": "IMAGE"}
+    assert formats.lines("{{.Names}}\\t{{.Image}}\\n", rows, heads) == "web\tx\n\n"
+    assert formats.lines('{{join (split .Names "e") "\\n"}}', rows, heads) == "w\nb\n"
+    assert formats.lines("a\\n{{- .Names}}", rows, heads) == "aweb\n"
+    assert formats.lines("table {{json .Names}}", rows, heads).split() == ["NAMES", '"web"']
+    assert formats.lines("table {{upper .Names}}", [], heads) == "NAMES\n"
+    with pytest.raises(TemplateError, match="can't evaluate field Nosuch in type"):
+        formats.lines("{{.Nosuch}}", rows, heads)

@@ -59,7 +59,7 @@ def test_what_it_says_is_what_a_run_does(minirun: Program) -> None:
 
 def test_nothing_is_made(minirun: Program, tmp_path: Path) -> None:
     plan(minirun, "--name", "dry", "-v", f"{tmp_path}:/data", *ARGS)
-    assert not (minirun.root / "dry").exists()
+    assert not minirun.directory("dry").exists()
     assert not [each for each in os.listdir("/sys/fs/cgroup") if "dry" in each]
     assert minirun("ps", "-aq").stdout == ""
 
@@ -76,5 +76,5 @@ def test_a_bundle_has_a_plan_too(minirun: Program, layer: Path, tmp_path: Path) 
     found = plan(minirun, "--bundle", str(tmp_path), "dry")
     assert f"mount --rbind {layer} {layer}" in found[1]
     assert found[7][-1] == "execve touch /made"
-    assert not (minirun.root / "dry").exists()
+    assert not minirun.directory("dry").exists()
     assert not (layer / "made").exists()

@@ -175,7 +175,7 @@ def test_so_it_is_while_it_happens(minirun: Program, flags: tuple[str, ...]) -> 
             words = ("run", "--progress", "lanes", "--name", f"live{at}", *flags, "busybox", "true")
             done = minirun(*words, env={"LANG": "C.UTF-8"})
             lines = done.stderr.splitlines()
-            (found,) = recording.read(minirun.root / f"live{at}" / "events.jsonl")
+            (found,) = recording.read(minirun.directory(f"live{at}") / "events.jsonl")
             assert [one for one in arrows_in(lines) if one.name == "clone3"] == [
                 Arrow("runtime", "init", "clone3")
             ]

@@ -16,7 +16,7 @@ HELD = 0.4
 
 def recorded(minirun: Program) -> Recording:
     name = minirun.left()[0]
-    (found,) = parse((minirun.root / name / "events.jsonl").read_bytes())
+    (found,) = parse((minirun.directory(name) / "events.jsonl").read_bytes())
     return found
 
 

@@ -211,7 +211,9 @@ def test_an_image_is_made_before_the_time_of_a_lab_begins(
     folder = LabFolder("zombie-init", where)
     folder.make()
     try:
-        (folder.path / "run.sh").write_text(". ./lab.env\nminirun images --quiet\n")
+        (folder.path / "run.sh").write_text(
+            ". ./lab.env\nminirun images --format '{{.Repository}}:{{.Tag}}'\n"
+        )
         assert folder.run(30) == 0
         assert folder.output() == "busybox:latest\n"
     finally:

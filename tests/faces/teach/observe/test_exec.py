@@ -68,8 +68,8 @@ def test_minirun_itself(reachable: Program, tmp_path: Path) -> None:
     done = reachable("observe", "-o", str(log), "--", *reachable.argv("exec", name, "true"))
     assert done.returncode == 0, done.stderr
     (found,) = read(log)
-    assert found.id == name
-    own = read(reachable.root / name / "events.jsonl")[0].events
+    assert found.id == reachable.id(name)
+    own = read(reachable.directory(name) / "events.jsonl")[0].events
     entered = {event.pid for event in own if event.actor == "exec"}
     seen = {event.pid for event in found.events if event.actor == "exec"}
     runtime = {event.pid for event in found.events if event.actor == "runtime"}

@@ -66,7 +66,7 @@ def test_it_is_killed(
             runtime.apart(minirun.argv("observe", "--", *words)), stdout=file, stderr=file
         )
         try:
-            wait_until(lambda: ticks.stat().st_size > 50, 60)
+            wait_until(lambda: ticks.stat().st_size > 50)
         finally:
             observer.kill()
             observer.wait()

@@ -68,7 +68,7 @@ def test_the_image_alone_gets_none_and_one_line(asking: Program, mode: str) -> N
         "minirun: the image cuda:latest asks for GPUs by its own environment "
         "(NVIDIA_VISIBLE_DEVICES=all) and gets none: --gpus all gives them\n"
     )
-    config = json.loads((asking.root / "c/config.json").read_text())
+    config = json.loads((asking.directory("c") / "config.json").read_text())
     assert "hooks" not in config
     (said,) = (event for event in asking.events("c") if event["name"] == "warning")
     assert "--gpus all gives them" in str(said["args"])

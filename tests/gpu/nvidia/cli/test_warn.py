@@ -20,6 +20,7 @@ from conftest import Program, skip
 from gpu import images, pretend
 from gpu.pretend import Host
 from gpu.sandbox import debian_root
+from minirun.common import naming
 from minirun.core import gates
 from minirun.core.errors import GPUError
 from minirun.core.kernel import mountinfo
@@ -81,13 +82,14 @@ def run(
 
 def show_module(process: subprocess.Popen[str]) -> None:
     """Bind the pretend module's folder into the container's /proc, as the kernel would show it."""
-    log = Path(ROOT, "c/events.jsonl")
     while process.poll() is None:
+        own = Path(ROOT, naming.id_of(ROOT, "c") or "c")
+        log = own / "events.jsonl"
         if log.exists() and '"kind":"gate"' in log.read_text():
-            pid = json.loads(Path(ROOT, "c/state.json").read_text())["init"]["pid"]
-            bind = ("mount", "--bind", "/proc/driver", f"{ROOT}/c/rootfs/proc/driver")
+            pid = json.loads((own / "state.json").read_text())["init"]["pid"]
+            bind = ("mount", "--bind", "/proc/driver", f"{own}/rootfs/proc/driver")
             subprocess.run(["nsenter", f"--target={pid}", "--mount", *bind], check=True)
-            gates.open_gate(f"{ROOT}/c")
+            gates.open_gate(str(own))
             return
         time.sleep(0.005)
 
