@@ -7,6 +7,8 @@ then often without a single controller. runc and crun read it out of /proc/self/
 
 from __future__ import annotations
 
+import os
+
 from minirun.core.keeping.record import Record
 from minirun.core.kernel import mountinfo
 
@@ -52,6 +54,17 @@ def hierarchies_of(mounts: list[mountinfo.Mount]) -> list[Hierarchy]:
 def version_2() -> str:
     """Return where version 2's hierarchy is mounted; "" for nowhere."""
     return next((each.path for each in mounted() if each.version == 2), "")
+
+
+def counts_swap() -> bool:
+    """Return True if a limit of swap can be set here: the kernel may be built or booted without.
+
+    Version 2 has the file in every cgroup but the root's. Raises OSError.
+    """
+    for each in mounted():
+        if "memory" in each.names:
+            return os.path.exists(f"{each.path}/memory.memsw.limit_in_bytes")
+    return os.path.exists(f"{version_2()}{paths_of('self').get('', '')}/memory.swap.max")
 
 
 def is_below(pid: int | str, path: str) -> bool:

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         mount: list[str]
         publish: list[str]
         publish_all: bool
+        sysctl: list[str]
         user: str
         userns: str
         volume: list[str]
@@ -258,8 +259,8 @@ _ASKED = {
     "attach": "list[str]", "cgroup_parent": "str", "cidfile": "str", "detach": "bool",
     "device_cgroup_rule": "list[str]", "group_add": "list[str]", "init": "bool",
     "log_opt": "list[str]", "mount": "list[str]", "publish": "list[str]", "publish_all": "bool",
-    "user": "str", "userns": "str", "volume": "list[str]", "volumes_from": "list[str]",
-    "image": "str", "env": "list[str]", "entrypoint": "int",
+    "sysctl": "list[str]", "user": "str", "userns": "str", "volume": "list[str]",
+    "volumes_from": "list[str]", "image": "str", "env": "list[str]", "entrypoint": "int",
 }  # fmt: skip
 """Field of Asked → its type, as the class has it: each may be missing."""
 _TESTS = {

@@ -1,6 +1,6 @@
 """What `run` is asked for of networks: part of the container's record, written before it starts.
 
---network none                 a namespace with lo alone: nothing is asked for, so no request
+--network none                 a namespace with lo alone
 --network host                 the host's own namespace
 --network bridge, or NAME      one or several networks, each a link: eth0, eth1 …
 --network container:ID         another container's namespace
@@ -46,7 +46,7 @@ class NetworkRequest(Record):
     """What a container is to have of networks."""
 
     mode: str = "networks"
-    """networks, userspace, or host."""
+    """networks, userspace, host, or none."""
     networks: tuple[Attachment, ...] = ()
     ports: AskedPorts = ()
     """The fields of each minirun.net.ports.Port."""
@@ -67,9 +67,10 @@ class NetworkRequest(Record):
     default: bool = False
     """True without --network: without a bridge it starts with lo alone, and a line says why."""
 
-    def fqdn(self, hostname: str) -> str:
-        """Return host name and domain, if there is a domain."""
-        return f"{hostname}.{self.domainname}" if self.domainname else ""
+    def own_names(self, hostname: str) -> str:
+        """Return what hosts calls the container: its name in full, and the first part of that."""
+        full = f"{hostname}.{self.domainname}" if self.domainname else hostname
+        return " ".join(dict.fromkeys((full, full.partition(".")[0])))
 
     def as_json(self) -> dict[str, Any]:
         """Return what the record keeps."""

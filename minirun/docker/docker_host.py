@@ -137,12 +137,15 @@ def host_config(container: Container) -> Fields:
     held = ((config.process.get("capabilities") or {}).get("bounding")) or []
     docker = docker_record.of(record)
     added, dropped = _in_full(docker.cap_add), _in_full(docker.cap_drop)
+    asked = docker.asked
+    groups = asked.get("group_add", [])
+    sysctls = dict(text.partition("=")[::2] for text in asked.get("sysctl", ()))
     if not docker.managed:  # a bundle's: what differs from docker's default
+        groups = [str(gid) for gid in (config.process.get("user") or {}).get("additionalGids", [])]
+        sysctls = config.linux.get("sysctl") or {}
         added = _beyond(held, run_config.CAPABILITIES)
         dropped = _beyond(run_config.CAPABILITIES, held)
-    asked = docker.asked
     tmpfs = {row["target"]: row["tmpfs"] for row in docker.mounts or () if "tmpfs" in row}
-    groups = (config.process.get("user") or {}).get("additionalGids") or []
     privileged = set(held) >= set(NUMBERS) and not config.linux.get("maskedPaths")
     quota, period = limit("cpu.quota", 0), limit("cpu.period", 0)
     by_cpus = quota > 0 and period == _CPUS_PERIOD  # --cpus; docker's NanoCpus
@@ -156,7 +159,7 @@ def host_config(container: Container) -> Fields:
         CapAdd=added or NilList(), CapDrop=dropped or NilList(),
         CgroupnsMode="private" if "cgroup" in namespaces else "host",
         **names_of(container),
-        GroupAdd=asked.get("group_add", [str(gid) for gid in groups]) or NilList(),
+        GroupAdd=groups or NilList(),
         IpcMode=_ipc_mode(container), Cgroup="", Links=NilList(),
         OomScoreAdj=config.process.get("oomScoreAdj") or 0, PidMode=_shared(container, "pid"),
         Privileged=privileged, PublishAllPorts=asked.get("publish_all", False),
@@ -188,7 +191,7 @@ def host_config(container: Container) -> Fields:
     ).optionally(
         Annotations=config.raw.get("annotations") or NilMap(), Tmpfs=tmpfs or NilMap(),
         StorageOpt=NilMap(), KernelMemory=0, KernelMemoryTCP=0,
-        Sysctls=config.linux.get("sysctl") or NilMap(),
+        Sysctls=sysctls or NilMap(),
         Mounts=_mount_flags(docker) or NilList(), Init=asked.get("init"),
     )  # fmt: skip
 

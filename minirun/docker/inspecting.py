@@ -17,7 +17,7 @@ from minirun.faces.show.log import find
 from minirun.faces.show.template import formats
 from minirun.faces.show.template.values import Fields, TemplateError
 from minirun.image import workshop
-from minirun.net.network import NetworkError, load, named
+from minirun.net.network import NetworkError
 from minirun.running import lookup, volumes
 
 TYPE_CHECKING = False
@@ -137,8 +137,8 @@ def _image(name: str, settings: Settings, size: bool) -> Fields | None:
 
 def _network(name: str, settings: Settings, size: bool) -> Fields | None:
     try:
-        store = settings.store
-        return network.document(store, load(store, named(store, name)))
+        found = network.load(settings.store, network.named(settings.store, name))
+        return network.document(settings, found)
     except NetworkError as error:
         if error.hint.startswith("minirun network ls"):  # it is not there; not: it is damaged
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from minirun.cli import group, words
 from minirun.cli.flags import Flags, flag
 from minirun.cli.output import show, write
-from minirun.common import screen
+from minirun.common import docker_record, screen
 from minirun.core.errors import MinirunError, UsageError
 from minirun.core.keeping import state
 from minirun.core.keeping.numbers import whole
@@ -18,12 +18,12 @@ from minirun.net.leases import Lease
 from minirun.net.network import Network, NetworkError
 
 with lazy:
-    from minirun.docker import filters
+    from minirun.docker import docker_form, filters
     from minirun.faces.inspect.network import facts, passages
     from minirun.faces.show.figures import network as network_figure
     from minirun.faces.show.template import values
     from minirun.net import attach, links, rtnetlink, upkeep  # pyroute2: 130 ms
-    from minirun.running import moments
+    from minirun.running import listing, moments
 
 _HERE, _OF_ONE = "minirun.docker.network", "minirun.docker.network_of"
 COMMANDS = {
@@ -39,8 +39,10 @@ FIELDS = {
     "Bridge": "BRIDGE",
 }  # fmt: skip
 """Fields of --format, and what stands above each as a column. Subnet and Bridge are minirun's."""
-_ALWAYS = (network.DEFAULT, "host", "none")
-"""Networks that no user has created, and that stay."""
+_DRIVERS = {"host": "host", "none": "null"}
+"""Networks without a bridge → what docker calls their driver."""
+_ALWAYS = (network.DEFAULT, *_DRIVERS)
+"""Networks that no user has created, and that stay. The first is in the store once it is used."""
 _MTU = ("mtu", "com.docker.network.driver.mtu")
 """--opt: the size of a packet, by podman's name and by docker's."""
 _ICC = "com.docker.network.bridge.enable_icc"
@@ -169,6 +171,35 @@ def _options(options: list[str]) -> tuple[int, bool]:
     return mtu, separate
 
 
+def _names(store: str) -> list[str]:
+    """Return the names of all networks: those in the store, and those that are always there."""
+    always = _ALWAYS if attach.owns_network() else _DRIVERS
+    return sorted({*network.names(store), *always})
+
+
+def load(store: str, name: str) -> Network:
+    """Return a network, also one that is always there. Raises NetworkError, UsageError, OSError."""
+    if name in network.names(store) or name not in _names(store):
+        return network.load(store, name)
+    bridge = network.bridge_of(name) if name == network.DEFAULT else ""
+    return Network(name, bridge, "", "", created=docker_form.NEVER, id=network.id_by_name(name))
+
+
+def named(store: str, text: str) -> str:
+    """Return the name of the network that has this name, or the only id that begins so.
+
+    If there is none, the text. Raises NetworkError if several ids begin so.
+    """
+    found = network.named(store, text)
+    if found != text or found in _names(store) or not text:
+        return found
+    return next((name for name in _DRIVERS if network.id_by_name(name).startswith(text)), text)
+
+
+def _driver(net: Network) -> str:
+    return _DRIVERS.get(net.name, "bridge")
+
+
 def main_ls(args: list[str], settings: Settings) -> int:
     """List networks, and how many containers are on each."""
     flags = NetworkLs(args)
@@ -183,8 +214,9 @@ def main_rm(args: list[str], settings: Settings) -> int:
 def _row(net: Network, settings: Settings) -> tuple[str, ...]:
     """Return a network's row in the table of `network ls`."""
     subnets = ", ".join(filter(None, (net.subnet, net.subnet6)))
-    internal, on_it = "yes" if net.internal else "-", len(_live(settings.store, net))
-    return (state.short(net.id), net.name, subnets, net.bridge, internal, str(on_it))
+    internal, on_it = "yes" if net.internal else "-", len(_containers(settings, net))
+    bridge = net.bridge or "-"
+    return (state.short(net.id), net.name, subnets or "-", bridge, internal, str(on_it))
 
 
 def _whole_row(net: Network, settings: Settings) -> tuple[str, ...]:
@@ -197,8 +229,8 @@ def _whole_fields(net: Network, settings: Settings) -> values.Fields:
 
 def _fits(net: Network, wanted: dict[str, list[str]]) -> bool:
     """Return True if the filters that networks alone have let the network through."""
-    kind = "builtin" if net.name == network.DEFAULT else "custom"
-    others = {"driver": "bridge", "scope": "local", "type": kind}
+    kind = "builtin" if net.name in _ALWAYS else "custom"
+    others = {"driver": _driver(net), "scope": "local", "type": kind}
     return any(net.id.startswith(part) for part in wanted.get("id", [""])) and all(
         value in wanted.get(key, [value]) for key, value in others.items()
     )
@@ -207,7 +239,7 @@ def _fits(net: Network, wanted: dict[str, list[str]]) -> bool:
 def _fields(net: Network, _settings: Settings) -> values.Fields:
     """Return what a template sees of a network."""
     return values.Fields({
-        "ID": state.short(net.id), "Name": net.name, "Driver": "bridge", "Scope": "local",
+        "ID": state.short(net.id), "Name": net.name, "Driver": _driver(net), "Scope": "local",
         "IPv6": bool(net.subnet6), "Internal": net.internal,
         "Labels": ",".join(f"{key}={value}" for key, value in sorted(net.labels.items())),
         "CreatedAt": moments.shown(net.created), "Subnet": net.subnet, "Bridge": net.bridge,
@@ -218,14 +250,19 @@ def _live(store: str, net: Network) -> list[Lease]:
     return [lease for lease in leases.all_of(store, net.name) if leases.is_live(lease)]
 
 
-def document(store: str, net: Network) -> values.Fields:
-    """Return a network with docker's names: what `network inspect` prints."""
-    first = values.Fields(Subnet=net.subnet, IPRange=net.ip_range, Gateway=net.gateway)
-    config = [first.optionally(IPRange=net.ip_range)]
-    if net.subnet6:
-        second = values.Fields(Subnet=net.subnet6, IPRange="", Gateway=net.gateway6)
-        config.append(second.optionally(IPRange=""))
-    containers = {
+def _containers(settings: Settings, net: Network) -> dict[str, values.Fields]:
+    """Return id → what docker says of each container that is on a network, and lives."""
+    if net.name in _DRIVERS:
+        return {
+            record.id: values.Fields(
+                Name=state.name_of(record.directory), EndpointID="", MacAddress="", IPv4Address="",
+                IPv6Address="",
+            )
+            for record in listing.records(settings.root)
+            if record.status in (state.RUNNING, state.PAUSED)
+            and (asked := docker_record.of(record).network) and asked.mode == net.name
+        }  # fmt: skip
+    return {
         lease.id: values.Fields(
             Name=lease.called, EndpointID=lease.link, MacAddress=lease.mac,
             IPv4Address=f"{lease.address}/{net.subnet.rpartition('/')[2]}",
@@ -234,15 +271,24 @@ def document(store: str, net: Network) -> values.Fields:
             Interface=lease.interface, HostInterface=lease.link, Names=list(lease.names),
             Ports=list(lease.ports),
         )
-        for lease in _live(store, net)
+        for lease in _live(settings.store, net)
     }  # fmt: skip
+
+
+def document(settings: Settings, net: Network) -> values.Fields:
+    """Return a network with docker's names: what `network inspect` prints."""
+    first = values.Fields(Subnet=net.subnet, IPRange=net.ip_range, Gateway=net.gateway)
+    config = [first.optionally(IPRange=net.ip_range)] if net.subnet else []
+    if net.subnet6:
+        second = values.Fields(Subnet=net.subnet6, IPRange="", Gateway=net.gateway6)
+        config.append(second.optionally(IPRange=""))
     return values.Fields(
-        Name=net.name, Id=net.id, Created=net.created, Scope="local", Driver="bridge",
+        Name=net.name, Id=net.id, Created=net.created, Scope="local", Driver=_driver(net),
         Bridge=net.bridge, EnableIPv4=True, EnableIPv6=bool(net.subnet6),
         IPAM=values.Fields(Driver="default", Options={}, Config=config),
         Internal=net.internal, Attachable=False, Ingress=False,
-        ConfigFrom=values.Fields(Network=""), ConfigOnly=False, Containers=containers,
-        Options=_shown_options(net), Labels=net.labels,
+        ConfigFrom=values.Fields(Network=""), ConfigOnly=False,
+        Containers=_containers(settings, net), Options=_shown_options(net), Labels=net.labels,
     )  # fmt: skip
 
 
@@ -277,10 +323,10 @@ def _remove(settings: Settings, name: str) -> None:
     """Remove a network. Raises NetworkError if a container is on it, or if there is none."""
     store = settings.store
     with network.locked(store):
-        name = network.named(store, name)
+        name = named(store, name)
         if name in _ALWAYS and not _is_damaged(store, name):
             text = f"{name} is a pre-defined network and cannot be removed"
-            raise NetworkError(text, "it takes no room: its bridge goes with its last container", 1)
+            raise NetworkError(text, "it takes no room while no container is on it", 1)
         if name not in network.names(store):
             raise NetworkError(f"network {name} not found", "minirun network ls", 1)
         if users := [lease.called for lease in leases.all_of(store, name) if leases.is_live(lease)]:
@@ -306,7 +352,7 @@ def prune(settings: Settings, wanted: dict[str, list[str]]) -> list[str]:
     latest = filters.until(wanted["until"]) if "until" in wanted else float("inf")
     for net in NETWORK.all(store):
         young = latest < float("inf") and moments.moment(net.created) > latest
-        if _live(store, net) or young or net.name == network.DEFAULT:
+        if _live(store, net) or young or net.name in _ALWAYS:
             continue
         if "label" in wanted and not words.has_labels(net.labels, wanted["label"]):
             continue
@@ -323,12 +369,12 @@ def main_reload(args: list[str], settings: Settings) -> int:
 
 
 NETWORK = Kind(
-    names=network.names, load=network.load, labels=lambda net: net.labels,
-    in_use=lambda net, settings: bool(_live(settings.store, net)),
+    names=_names, load=load, labels=lambda net: net.labels,
+    in_use=lambda net, settings: net.name in _ALWAYS or bool(_containers(settings, net)),
     filters=("dangling", "driver", "id", "label", "name", "scope", "type"), fits=_fits,
     headings=FIELDS, fields=_fields,
     heads=("NETWORK ID", "NAME", "SUBNET", "BRIDGE", "INTERNAL", "CONTAINERS"), row=_row,
-    remove=_remove, id=lambda net: state.short(net.id), named=network.named,
+    remove=_remove, id=lambda net: state.short(net.id), named=named,
 )  # fmt: skip
 _WHOLE = NETWORK._replace(row=_whole_row, fields=_whole_fields, id=lambda net: net.id)
 """The same with whole ids: --no-trunc."""

@@ -88,6 +88,10 @@ def adapt(document: dict[str, Any], joined: dict[str, str] | None = None) -> dic
             linux["uidMappings"], linux["gidMappings"] = idmap.default()
         maps = linux["uidMappings"], linux["gidMappings"]
     del linux["resources"]["devices"]
+    linux.get("sysctl", {}).pop("net.ipv4.ping_group_range", None)  # it takes groups of all
+    user = document["process"]["user"]
+    if _is_denied(maps[1]):
+        user["additionalGids"] = [gid for gid in user["additionalGids"] if gid != user["gid"]]
     if not any(row["type"] == "pid" for row in rows):
         _bind_proc(document["mounts"])
     for row in document["mounts"]:
@@ -146,7 +150,7 @@ def check(config: Config) -> bool:
     if config.new_namespace("user"):
         _check_maps(config)
         uids, gids = config.linux["uidMappings"], config.linux["gidMappings"]
-        denied = len(gids) == 1 and gids[0]["size"] == 1
+        denied = _is_denied(gids)
     elif _holds(caps.NUMBERS["CAP_SYS_ADMIN"]):  # root of a user namespace that an engine has made
         uids, gids = idmap.whole("uid_map"), idmap.whole("gid_map")
         denied = idmap.denies_groups("self")
@@ -163,6 +167,11 @@ def _holds(capability: int) -> bool:
     with open("/proc/self/status", encoding="utf-8", errors="replace") as file:
         (held,) = (line.split()[1] for line in file if line.startswith("CapEff:"))
     return bool(int(held, 16) >> capability & 1)
+
+
+def _is_denied(gids: IdMapRows) -> bool:
+    """Return True if setgroups(2) is denied where these groups are mapped: user_namespaces(7)."""
+    return len(gids) == 1 and gids[0]["size"] == 1
 
 
 def _check_maps(config: Config) -> None:

@@ -82,7 +82,7 @@ class Networks(Extra):
             if not asked.default:
                 raise
             leave(self.container)
-            _note(self.container, None)
+            _note(self.container, asked._replace(mode="none", networks=()))
             text = fall_back(error)
             warn(text)
             why = "the default network cannot be made here"

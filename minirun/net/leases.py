@@ -105,13 +105,24 @@ def _read(fd: int) -> Iterator[Lease]:
 
 
 def published(store: str, record: ContainerRecord) -> list[dict[str, Any]]:
-    """Return the ports of a container, by its leases, or by the program of a user without root."""
+    """Return the ports of a container, by its leases, or by the program of a user without root.
+
+    A port of every address has two rows, as with docker: 0.0.0.0, and :: where the kernel has IPv6.
+    """
     docker = docker_record.of(record)
     if docker.network and docker.network.mode == "userspace":
         return list(docker.network.published)
     found = (lease for each in docker.attachments for lease in all_of(store, each.network))
     own = (lease for lease in found if lease.container == record.directory)
-    return [port for lease in own for port in lease.ports]
+    return [each for lease in own for port in lease.ports for each in _answering(port)]
+
+
+def _answering(port: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a published port for each address by which it answers; SCTP is not passed on to ::."""
+    if port["host_ip"]:
+        return [port]
+    by_six = os.path.exists("/proc/net/if_inet6") and port["protocol"] != "sctp"
+    return [port | {"host_ip": at} for at in ("0.0.0.0", *(["::"] if by_six else ()))]
 
 
 def is_live(lease: Lease) -> bool:

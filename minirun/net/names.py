@@ -88,7 +88,7 @@ def hosts(
         address = gateway if address == HOST_GATEWAY else address
         if address:
             rows.append(f"{address}\t{name}")
-    own_names = " ".join(filter(None, (request.fqdn(hostname), hostname)))
+    own_names = request.own_names(hostname)
     for lease in own:
         rows += [f"{at}\t{own_names}" for at in (lease.address, lease.address6) if at]
     for lease in others:

@@ -201,9 +201,13 @@ def _checked(network: Network, name: str) -> Network:
     if network.subnet6:
         ipaddress.IPv6Address(network.gateway6)
     if not state.is_made_up(network.id):  # minirun 0.2 gave it none: it has one of its name
-        parts = [f"{crc32(f'{number} {name}'.encode()):08x}" for number in range(8)]
-        network = network._replace(id="".join(parts))
+        network = network._replace(id=id_by_name(name))
     return network
+
+
+def id_by_name(name: str) -> str:
+    """Return 64 hex digits for a network that has got none: always the same for a name."""
+    return "".join(f"{crc32(f'{number} {name}'.encode()):08x}" for number in range(8))
 
 
 def bridge_of(name: str) -> str:

@@ -21,8 +21,6 @@ def in_layers(spec: str, layers: Sequence[str]) -> User:
 
     Raises MinirunError, OSError.
     """
-    if not spec or spec in ("0", "0:0", "root"):
-        return User(0, 0, (), "/root", "root")
     return resolve_user(_LayerFiles(layers), spec)
 
 

@@ -39,6 +39,10 @@ PIDS_LIMIT = 2048
 """podman's default, against fork bombs; docker has none."""
 NETWORK_FILES = ("hosts", "hostname", "resolv.conf")
 """What minirun.net.names makes in the container's directory, and what lies in its /etc then."""
+NETWORK_PARAMETERS = {
+    "ping_group_range": "0 2147483647", "ip_unprivileged_port_start": "0",
+}  # fmt: skip
+"""Below net.ipv4: what docker sets in a network namespace of the container's own."""
 SPREADING = frozenset(("shared", "rshared", "slave", "rslave", "private", "rprivate"))
 """Kinds of propagation that a bind mount may have: mount_namespaces(7), "Shared subtrees"."""
 SHM = "/dev/shm"
@@ -196,7 +200,7 @@ def _process(run: RunOptions, env: list[str]) -> dict[str, Any]:
     held = {"bounding": caps, "effective": caps, "permitted": caps}
     return {
         "terminal": run.terminal,
-        "user": {"uid": uid, "gid": gid, "additionalGids": list(groups)},
+        "user": {"uid": uid, "gid": gid, "additionalGids": [*dict.fromkeys((gid, *groups))]},
         "args": list(run.args),
         "env": env,
         "cwd": run.cwd,
@@ -248,7 +252,8 @@ def _mounts(run: RunOptions, mounts: list[dict[str, Any]]) -> list[dict[str, Any
         given = {destination for _, destination, _ in run.mounts}
         for name in NETWORK_FILES:
             if f"/etc/{name}" not in given:
-                _bind(mounts, f"{places.NETWORK_FILES}/{name}", f"/etc/{name}", ())
+                options = ("ro",) if run.readonly else ()
+                _bind(mounts, f"{places.NETWORK_FILES}/{name}", f"/etc/{name}", options)
     elif run.host_network:
         for path in filter(os.path.exists, ("/etc/resolv.conf", "/etc/hosts")):
             _bind(mounts, path, path, ("ro",))
@@ -292,6 +297,8 @@ def _linux(run: RunOptions, example: dict[str, Any]) -> dict[str, Any]:
     }
     if run.seccomp:
         linux["seccomp"] = seccomp_file.load(run.seccomp, _held(run))
+    if "network" not in shared and not run.network_path:
+        linux["sysctl"] = _network_parameters(mapped=bool(run.uid_maps))
     if run.root_propagation:
         linux["rootfsPropagation"] = run.root_propagation
     paths = {"network": run.network_path, "ipc": run.ipc_path}
@@ -305,6 +312,20 @@ def _linux(run: RunOptions, example: dict[str, Any]) -> dict[str, Any]:
         for name, rows in maps.items():
             linux[name] = [dict(zip(keys, row, strict=True)) for row in rows]
     return linux
+
+
+def _network_parameters(*, mapped: bool) -> dict[str, str]:
+    """Return the parameters of a network namespace of its own that docker sets without a flag.
+
+    A server of any user may have port 80, and any group may send pings; the latter takes groups
+    that a user namespace does not have (`mapped`). Only what this kernel knows: ip-sysctl, icmp(7).
+    """
+    names = ["ip_unprivileged_port_start"] if mapped else [*NETWORK_PARAMETERS]
+    return {
+        f"net.ipv4.{name}": NETWORK_PARAMETERS[name]
+        for name in names
+        if os.path.exists(f"/proc/sys/net/ipv4/{name}")
+    }
 
 
 def revealing(cpus: str = CPUS) -> list[str]:

@@ -77,4 +77,4 @@ def age(seconds: float) -> str:
 def shown(stamp: str) -> str:
     """Return a time stamp of ours as docker's lists have it: 2026-01-02 03:04:05 +0000 UTC."""
     at = datetime.fromtimestamp(moment(stamp), UTC)
-    return at.strftime("%Y-%m-%d %H:%M:%S +0000 UTC")
+    return f"{at.isoformat(' ', 'seconds')[:19]} +0000 UTC"

@@ -108,7 +108,7 @@ def _fill(path: str, container: Container, name: str) -> None:
             for name in copyup.volumes(config):
                 os.makedirs(f"{path}/{name}", 0o700)
         if network:
-            hostname = config.raw.get("hostname") or container.id
+            hostname = config.raw.get("hostname") or os.uname().nodename  # --uts host
             names.make(path, network, hostname)
         if container.layer_paths() != config.layers:
             for number in range(len(config.layers)):

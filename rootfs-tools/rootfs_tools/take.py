@@ -32,6 +32,10 @@ from rootfs_tools.layers import Layer, Layers
 THREADS = 4
 """Layers that are fetched at the same time."""
 _MACHINES = {"x86_64": ("amd64", ""), "aarch64": ("arm64", "v8"), "armv7l": ("arm", "v7")}
+_ALSO = {"x86_64": ("386",), "aarch64": ("arm",)}
+"""Machine → what else its kernel mostly executes."""
+_EMULATED = {"arm64": "aarch64"}
+"""Go's word for a processor → QEMU's, where they differ."""
 
 
 class LayerStep(NamedTuple):
@@ -63,6 +67,21 @@ def platform_of(text: str) -> image_spec.Platform:
     if not 2 <= len(parts) <= 3 or not all(part.isalnum() for part in parts):
         raise ImageError(f"{text!r} is no platform", "as in linux/amd64 or linux/arm64/v8")
     return image_spec.Platform(*parts)
+
+
+def check_runs(text: str) -> None:
+    """Raise ImageError if no program of the platform that --platform names can be executed here.
+
+    Other processors' can where an emulator is registered, as QEMU's under its usual name:
+    binfmt_misc(5).
+    """
+    machine, wanted = os.uname().machine, platform_of(text)
+    name = _EMULATED.get(wanted.architecture, wanted.architecture)
+    emulated = os.path.exists(f"/proc/sys/fs/binfmt_misc/qemu-{name}")
+    own = (_MACHINES.get(machine, (machine,))[0], *_ALSO.get(machine, ()))
+    if wanted.system != "linux" or not (wanted.architecture in own or emulated):
+        what = f"--platform {text}: this machine executes programs of {this_platform()}"
+        raise ImageError(what, "leave it out; minirun pull --platform fetches, and runs nothing")
 
 
 def take(

@@ -75,9 +75,9 @@ def test_a_published_port_answers_everywhere(network_host: Host) -> None:
     assert own == "hello", "hairpin"
     other = host.run("run", "--rm", "-q", "busybox", "sh", "-c", f"{GET} {HOST} 8080")
     assert other == "hello"
-    assert host.run("port", "web") == "80/tcp -> 0.0.0.0:8080"
-    assert host.run("port", "web", "80") == "0.0.0.0:8080"
-    assert "0.0.0.0:8080->80/tcp" in host.run("ps")
+    assert host.run("port", "web") == "80/tcp -> 0.0.0.0:8080\n80/tcp -> [::]:8080"
+    assert host.run("port", "web", "80") == "0.0.0.0:8080\n[::]:8080"
+    assert "0.0.0.0:8080->80/tcp, [::]:8080->80/tcp" in host.run("ps")
 
 
 def test_a_port_of_one_address(network_host: Host) -> None:
@@ -241,7 +241,8 @@ def test_ranges_and_udp(network_host: Host) -> None:
     host.run("run", "-d", "-q", "--name", "dns", "-p", "5300:53/udp", "-p", "8000-8002:80-82",
              "-p", "9000-9005:90", "busybox", "sleep", "99")  # fmt: skip
     rows = host.run("port", "dns").splitlines()
-    assert rows == [
+    assert rows[1::2] == [row.replace("0.0.0.0", "[::]") for row in rows[::2]]
+    assert rows[::2] == [
         "53/udp -> 0.0.0.0:5300", "80/tcp -> 0.0.0.0:8000", "81/tcp -> 0.0.0.0:8001",
         "82/tcp -> 0.0.0.0:8002", "90/tcp -> 0.0.0.0:9000",
     ]  # fmt: skip
@@ -295,13 +296,14 @@ def test_published_ports_follow_the_network_that_leads_out(network_host: Host) -
         host.run("network", "create", name)
     host.run("network", "create", "--internal", "inner")
     serve(host, "--network", "front", "-p", "8080:80", "-p", "80")
-    (chosen,) = (row for row in host.run("port", "web").splitlines() if "8080" not in row)
+    chosen = [row for row in host.run("port", "web").splitlines() if "8080" not in row]
+    assert len(chosen) == 2, "by IPv4, and by IPv6"
     host.run("network", "connect", "inner", "web")
     host.run("network", "connect", "back", "web")
-    assert host.run("port", "web").splitlines()[1] == chosen, "what was published stays"
+    assert host.run("port", "web").splitlines()[2:] == chosen, "what was published stays"
     host.run("network", "disconnect", "front", "web")
     assert page(host, f"{HOST}:8080", outside=True) == "hello"
-    assert len(host.run("port", "web").splitlines()) == 2
+    assert len(host.run("port", "web").splitlines()) == 4
     host.run("network", "disconnect", "back", "web")
     assert page(host, f"{HOST}:8080", outside=True) == REFUSED
     assert host.run("port", "web") == ""
@@ -463,7 +465,7 @@ def test_all_that_an_image_exposes(network_host: Host, tmp_path: Path) -> None:
     host.run("run", "-d", "-q", "--name", "web", "-P", "-p", "8053:53/udp", "good", "sleep", "99")
     ports = dict(line.split(" -> ") for line in host.run("port", "web").splitlines())
     assert ports.keys() == {"80/tcp", "53/udp"}
-    assert ports["53/udp"] == "0.0.0.0:8053"
+    assert ports["53/udp"] == "[::]:8053"
     for name, text in (("bad", "the image exposes '127.0.0.1:80:80'"), ("many", "more than 1000")):
         done = host("run", "--rm", "-q", "-P", name, "true")
         assert done.returncode == 125 and text in done.stderr, done.stderr

@@ -40,7 +40,7 @@ def test_dockers_defaults() -> None:
     process, linux = document["process"], document["linux"]
     assert process["args"] == ["true"]
     assert process["cwd"] == "/"
-    assert process["user"] == {"uid": 0, "gid": 0, "additionalGids": []}
+    assert process["user"] == {"uid": 0, "gid": 0, "additionalGids": [0]}
     held = set(DOCKERS_CAPABILITIES.split())
     for kind in ("bounding", "effective", "permitted"):
         assert set(process["capabilities"][kind]) == held

@@ -106,6 +106,9 @@ def of_volume_flag(text: str, settings: Settings) -> MountArgument:
     """Return what -v says: [SOURCE:]DESTINATION[:OPTIONS]."""
     parts = text.split(":")
     where = f"volume {text!r}"
+    if len(parts) == 2 and len(parts[0]) == 1 and parts[0].isalpha() and parts[1]:
+        warn(f"{where}: to docker {parts[0]}: is a drive of Windows, so a new volume is at /{text}")
+        parts = [f"/{text}"]
     if len(parts) > 3 or not all(parts):
         raise UsageError(f"invalid {where}", _VOLUME)
     source, target = (parts[0], parts[1]) if len(parts) > 1 else ("", parts[0])

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _PORT_FLAGS = frozenset(("publish", "publish_all"))
 _ADDRESS_FLAGS = frozenset(("ip", "ip6", "mac_address", "network_alias"))
-_NAME_FLAGS = frozenset(("dns", "dns_search", "dns_option", "add_host"))
 _ENDPOINT = ("name", "alias", "ip", "ip6", "mac-address")
 """Keys of --network in its long form."""
 _MOST_PORTS = 1000
@@ -64,14 +63,16 @@ def add(
         _refuse_without_bridge(flags, reason)
         text = attach.no_network(reason)
         warn(text)
-        return run._replace(warnings=(*run.warnings, text))
+        run = run._replace(warnings=(*run.warnings, text))
+        return _with_names(run, flags, NetworkRequest("none"))
     if reason:
         raise MinirunError(f"--network {words[0]}: {reason}", "--network none or host")
     request = NetworkRequest(
         "networks", _attachments(flags, asked, settings.store), _ports(flags, run),
         default=is_default and not flags.given & (_PORT_FLAGS | _ADDRESS_FLAGS),
     )  # fmt: skip
-    return _with_names(run, flags, request, always=True)
+    _check_hostname(flags)
+    return _with_names(run, flags, request)
 
 
 def _by_program(run: RunOptions, flags: ConfigFlags, words: list[str]) -> RunOptions:
@@ -98,7 +99,8 @@ def _by_program(run: RunOptions, flags: ConfigFlags, words: list[str]) -> RunOpt
     request = NetworkRequest(
         "userspace", ports=published, program=name, any_program=not words, default=default
     )
-    return _with_names(run, flags, request, always=True)
+    _check_hostname(flags)
+    return _with_names(run, flags, request)
 
 
 def _refuse_without_bridge(flags: ConfigFlags, reason: str) -> None:
@@ -250,19 +252,16 @@ def _ports(flags: ConfigFlags, run: RunOptions) -> AskedPorts:
     return tuple(dict.fromkeys(found))
 
 
-def _with_names(
-    run: RunOptions, flags: ConfigFlags, request: NetworkRequest, *, always: bool = False
-) -> RunOptions:
-    """Return the options with a request that says the names too. Raises UsageError.
+def _check_hostname(flags: ConfigFlags) -> None:
+    """Raise UsageError for a host name that cannot stand in its neighbours' hosts."""
+    if flags.hostname:
+        names.check_name(flags.hostname, "--hostname")
 
-    With none and host the files are the image's and the host's own, unless a flag says more.
-    """
+
+def _with_names(run: RunOptions, flags: ConfigFlags, request: NetworkRequest) -> RunOptions:
+    """Return the options with a request that says the names too. Raises UsageError."""
     if flags.domainname:
         names.check_name(flags.domainname, "--domainname")
-    if always and flags.hostname:  # its neighbours' hosts have it too
-        names.check_name(flags.hostname, "--hostname")
-    if not always and not flags.given & _NAME_FLAGS:
-        return run._replace(domainname=flags.domainname)
     hint = "--dns 1.1.1.1"
     request = request._replace(
         hosts=tuple(map(names.check_host, flags.add_host)),

@@ -30,6 +30,7 @@ from minirun.core.keeping.settings import Settings
 from minirun.core.lazy import lazy
 
 with lazy:
+    from minirun.cgroups import hierarchies
     from minirun.oci.tuning import sysctl
     from minirun.running import joined
 
@@ -44,6 +45,7 @@ _ULIMITS = (
     "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc",
     "rss", "rtprio", "rttime", "sigpending", "stack",
 )  # fmt: skip
+_SWAP = "linux.resources.memory.swap"
 _LEAST_MEMORY = 6 << 20
 _UNLIMITED = (1 << 64) - 1
 _OWN_FOLDERS = ("pts", "shm", "fd", "mqueue", ".lxc", ".lxd-mounts", ".udev")
@@ -58,6 +60,9 @@ def add(run: RunOptions, flags: ConfigFlags, settings: Settings) -> RunOptions:
         if key in flags.given:
             found[row.path] = globals()[row.read](row.names[0], flags.value(key))
     _check_together(flags, found)
+    limit = found.get("linux.resources.memory.limit")
+    if limit and not found.get(_SWAP) and hierarchies.counts_swap():
+        found[_SWAP] = 2 * limit  # docker's default: as much swap as memory
     for path, value in found.items():
         if isinstance(value, dict) and str(value.get("path")).startswith("container:"):
             kind = path.rpartition("=")[2]
@@ -70,7 +75,7 @@ def add(run: RunOptions, flags: ConfigFlags, settings: Settings) -> RunOptions:
 def _check_together(flags: ConfigFlags, found: dict[str, Any]) -> None:
     """Raise UsageError, in dockerd's words, for flags that contradict each other."""
     memory = "linux.resources.memory."
-    limit, swap = found.get(f"{memory}limit"), found.get(f"{memory}swap")
+    limit, swap = found.get(f"{memory}limit"), found.get(_SWAP)
     if swap and not limit:
         raise UsageError("--memory-swap: it counts memory and swap together", "with --memory SIZE")
     if limit and swap and 0 <= swap < limit:

@@ -127,7 +127,8 @@ def _launch(flags: CreateFlags, settings: Settings) -> int:
 
 _ASKED = (
     "attach", "cgroup_parent", "cidfile", "detach", "device_cgroup_rule", "group_add", "init",
-    "log_opt", "mount", "publish", "publish_all", "user", "userns", "volume", "volumes_from",
+    "log_opt", "mount", "publish", "publish_all", "sysctl", "user", "userns", "volume",
+    "volumes_from",
 )  # fmt: skip
 """Flags that `inspect` shows as they were typed."""
 

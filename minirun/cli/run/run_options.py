@@ -13,7 +13,7 @@ from minirun.common.ports import exposed
 from minirun.core.config import environment_of
 from minirun.core.errors import ImageError, UsageError
 from minirun.core.keeping.choices import Choices
-from minirun.core.keeping.settings import Settings
+from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.lazy import lazy
 from minirun.gpu.vendors.signs import GPU_DRIVERS
 from minirun.image import split, store, workshop
@@ -50,13 +50,6 @@ _OF_GPUS = frozenset(
 _BY_VARIABLES = ("nvidia", "amd", "habana")
 """Runtimes of --runtime that give GPUs by variables of the environment: minirun does so in-line."""
 FLAGS_OF_MOUNTS = frozenset(("volume", "mount", "tmpfs", "volumes_from"))
-_OF_NETWORKS = frozenset(
-    (
-        "publish", "publish_all", "ip", "ip6", "mac_address", "network_alias", "dns", "dns_search",
-        "dns_option", "add_host", "domainname",
-    )
-)  # fmt: skip
-"""Flags that say something of networks, also with --network none."""
 
 
 def from_flags(
@@ -75,7 +68,8 @@ def from_flags(
     flags.check("runtime", "", "runc", "minirun", *_BY_VARIABLES)
     image = _image(flags, settings, container_id)
     run = _of_each(flags, image)
-    given = flags.given | ({"user"} if image.user else set())
+    of_image = image.user or not unprivileged()  # root's groups are those of the image, too
+    given = flags.given | ({"user"} if of_image else set())
     for module, names in READERS.items():
         if given & names:
             run = module.add(run, flags, image)
@@ -98,8 +92,7 @@ def from_flags(
     if given & _OF_GPUS or any(text.startswith(("NVIDIA_", "CUDA_")) for text in image.env):
         run = _with_gpus(run, flags, image, settings, container_id)
     networks = flags.network or list(filter(None, [os.environ.get("MINIRUN_NETWORK")]))
-    if networks != ["none"] or given & _OF_NETWORKS:
-        run = network_flags.add(run, flags, networks, settings, container_id)
+    run = network_flags.add(run, flags, networks, settings, container_id)
     if "gpu_mps" in given:
         run = shelves.join_mps(run, flags.gpu_mps, settings)
     return run, image

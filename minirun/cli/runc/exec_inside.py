@@ -253,7 +253,9 @@ def _user(
         old = container.config.process.get("user") or {}
         return {**old, **dict(zip(("uid", "gid"), numbers, strict=False))}
     found = user.resolve_user(Root(way.root), text)
-    return {"uid": found.uid, "gid": found.gid, "additionalGids": list(found.groups)}
+    own = () if container.record.groups_denied else (found.gid,)  # setgroups(2) is denied
+    groups = [*dict.fromkeys((*own, *found.groups))]
+    return {"uid": found.uid, "gid": found.gid, "additionalGids": groups}
 
 
 def _id(flag: str, text: str) -> int:

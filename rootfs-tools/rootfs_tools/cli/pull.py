@@ -22,7 +22,7 @@ from rootfs_tools.pull_log import PullLog, logged
 from rootfs_tools.recipe.bootstrap import ignore
 from rootfs_tools.registry import pull as registry
 from rootfs_tools.registry.errors import NotFound, Unreachable
-from rootfs_tools.take import LayerObserver, LayerStep
+from rootfs_tools.take import LayerObserver, LayerStep, check_runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ def for_run(
 
     What is here and `pull`, the word of --pull, decide. Raises ImageError.
     """
+    if platform:
+        check_runs(platform)
     log = PullLog(container_id)
     try:
         image = _for_run(name, settings, pull, platform, quiet=quiet)
