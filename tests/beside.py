@@ -142,12 +142,16 @@ def read() -> tuple[str, dict[Question, Any]]:
     return head.split()[3], found
 
 
-def write(fresh: Iterable[tuple[Question, object]]) -> None:
-    """Write answers; those to functions that asked nothing stay."""
+def write(fresh: Iterable[tuple[Question, object]], *, whole: bool = True) -> None:
+    """Write answers; those to functions that asked nothing stay.
+
+    `whole`: a function that asked has asked all; else its other answers stay, too.
+    """
     rows = dict(fresh)
-    anew = {name for name, _, _ in rows}
+    anew = {key[0] if whole else key for key in rows}
     before = read()[1] if KEPT.exists() else {}
-    rows |= {key: answer for key, answer in before.items() if key[0] not in anew}
+    kept = {key: answer for key, answer in before.items() if not anew & {key[0], key}}
+    rows = kept | rows
     text = HEAD.format(version=version())
     for name, of in sorted({key[:2] for key in rows}):
         text += f"\n{name} {of}\n"

@@ -375,7 +375,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     told = [dict(report.user_properties) for report in calls]
     how = terminalreporter.config.option.peers
     if how == "keep" and (asked := [row for each in told for row in each.get("docker", ())]):
-        beside.write((tuple(question), answer) for question, answer in asked)
+        option = terminalreporter.config.option
+        part = option.keyword or any("::" in word for word in terminalreporter.config.args)
+        beside.write(((tuple(question), answer) for question, answer in asked), whole=not part)
     found = [each.get("client") for each in told]
     if not (rows := [row for row in found if row and row[0] in answers.CLIENTS]):
         return

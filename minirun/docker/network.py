@@ -191,9 +191,9 @@ def named(store: str, text: str) -> str:
     If there is none, the text. Raises NetworkError if several ids begin so.
     """
     found = network.named(store, text)
-    if found != text or found in _names(store) or not text:
+    if found != text or not text or text in (there := _names(store)):
         return found
-    return next((name for name in _DRIVERS if network.id_by_name(name).startswith(text)), text)
+    return next((name for name in there if load(store, name).id.startswith(text)), text)
 
 
 def _driver(net: Network) -> str:

@@ -297,7 +297,7 @@ def _linux(run: RunOptions, example: dict[str, Any]) -> dict[str, Any]:
     }
     if run.seccomp:
         linux["seccomp"] = seccomp_file.load(run.seccomp, _held(run))
-    if "network" not in shared and not run.network_path:
+    if run.network and not run.host_network:
         linux["sysctl"] = _network_parameters(mapped=bool(run.uid_maps))
     if run.root_propagation:
         linux["rootfsPropagation"] = run.root_propagation

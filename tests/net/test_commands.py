@@ -10,6 +10,9 @@ import pytest
 from net.hosts import Host
 
 
+ALWAYS = ["bridge", "host", "none"]
+
+
 @pytest.fixture
 def three(network_host: Host) -> Host:
     """Networks a, b and used, which a container is on."""
@@ -46,15 +49,33 @@ def test_ls(three: Host) -> None:
     ("words", "found"),
     [
         ("name=us", {"used"}), ("name=a name=b", {"a", "b", "bridge"}), ("label=keep", {"a"}),
-        ("label=keep=no", set()), ("dangling=true", {"a", "b", "bridge"}),
-        ("dangling=false", {"used"}), ("driver=bridge name=b", {"b", "bridge"}),
-        ("driver=macvlan", set()), ("type=builtin", {"bridge"}),
+        ("label=keep=no", set()), ("dangling=true", {"a", "b"}),
+        ("dangling=false", {"used", *ALWAYS}), ("driver=bridge name=b", {"b", "bridge"}),
+        ("driver=macvlan", set()), ("driver=null", {"none"}), ("type=builtin", {*ALWAYS}),
+        ("type=custom", {"a", "b", "used"}), ("label=keep type=builtin", set()),
     ],
 )  # fmt: skip
 def test_ls_filters(three: Host, words: str, found: set[str]) -> None:
-    three.run("run", "--rm", "-q", "busybox", "true")
     flags = [flag for word in words.split() for flag in ("-f", word)]
-    assert set(names(three, *flags)) - {"bridge"} == found - {"bridge"}
+    assert set(names(three, *flags)) == found
+
+
+def test_those_that_are_always_there(network_host: Host) -> None:
+    """bridge before its first use, host and none; who is on them; they go in no way."""
+    host = network_host
+    assert names(host) == ALWAYS
+    ids = host.run("network", "ls", "-q", "--no-trunc").split()
+    for word in ("host", "none"):
+        host.run("run", "-d", "-q", "--name", f"on-{word}", "--network", word, "busybox",
+                 "sleep", "99")  # fmt: skip
+        found = json.loads(host.run("network", "inspect", word))[0]
+        assert [each["Name"] for each in found["Containers"].values()] == [f"on-{word}"]
+        assert host("network", "rm", word).returncode == 1
+    shown = json.loads(host.run("network", "inspect", *(each[:12] for each in ids)))
+    assert [each["Name"] for each in shown] == ALWAYS
+    assert [each["Driver"] for each in shown] == ["bridge", "host", "null"]
+    host.run("network", "prune", "-f")
+    assert names(host) == ALWAYS
 
 
 def test_rm(three: Host) -> None:
@@ -65,7 +86,7 @@ def test_rm(three: Host) -> None:
         "minirun: network used is in use by c (minirun network disconnect used c)",
         "minirun: network nosuch not found (minirun network ls)",
     ]
-    assert set(names(three)) - {"bridge"} == {"used"}
+    assert names(three) == [*ALWAYS, "used"]
     assert three("network", "rm", "-f", "nosuch").returncode == 0
     assert three("exec", "c", "ip", "address", "show", "eth0").returncode == 0
     three.run("rm", "-f", "c")

@@ -184,6 +184,25 @@ def test_names_as_programs_ask(shop: Host) -> None:
     assert looked_up(host, "guest", "till") == again
 
 
+def test_the_name_goes_to_the_next(shop: Host) -> None:
+    """rename web web-old; run --name web: by DNS, in hosts, and for one that comes later."""
+    host = shop
+    start(host, "web", "--network", "shop")
+    old = address_of(host, "web")
+    host.run("rename", "web", "web-old")
+    start(host, "web", "--network", "shop")
+    start(host, "later", "--network", "shop")
+    new = address_of(host, "web")
+    assert new != old
+    for guest in ("guest", "later"):
+        assert looked_up(host, guest, "web")[0] == new
+        assert looked_up(host, guest, "web-old")[0] == old
+        known = host.run("exec", guest, "cat", "/etc/hosts").splitlines()
+        rows = {row.split()[0]: row.split()[1:] for row in known}
+        assert "web" in rows[new] and "web-old" not in rows[new]
+        assert "web-old" in rows[old] and "web" not in rows[old]
+
+
 def test_two_networks(shop: Host) -> None:
     """A name is known on its own networks, by whichever comes first; connect brings it."""
     host = shop

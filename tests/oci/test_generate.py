@@ -10,6 +10,7 @@ import pytest
 
 from conftest import Program
 from minirun.cli.run import properties
+from minirun.common.network_request import NetworkRequest
 from minirun.core.errors import UsageError
 from minirun.core.keeping.choices import Choices
 from minirun.oci import run_config, validate
@@ -122,6 +123,27 @@ def test_a_terminal_and_a_host_name() -> None:
     long = run_config.config("x" * 200, RunOptions(args=("true",)))
     assert len(long["hostname"]) == 64, "an id may be longer than the kernel's host names"
     assert "cgroupsPath" not in long["linux"], "the id that it is made of is not known yet"
+
+
+def test_parameters_of_its_own_network() -> None:
+    """docker's: any user's server on any port, and any group's pings; not of another's network."""
+    low, pings = "net.ipv4.ip_unprivileged_port_start", "net.ipv4.ping_group_range"
+    none = NetworkRequest("none")
+    assert config(network=none)["linux"]["sysctl"] == {pings: "0 2147483647", low: "0"}
+    mapped = config(network=none, uid_maps=((0, 100000, 65536),))["linux"]["sysctl"]
+    assert mapped == {low: "0"}, "a group that is not mapped cannot be in the range"
+    chosen = config(network=none, properties=(("linux.sysctl", {low: "80"}),))["linux"]["sysctl"]
+    assert chosen[low] == "80" and pings in chosen
+    host = config(network=NetworkRequest("host"), host_network=True)
+    assert "sysctl" not in host["linux"]
+    assert "sysctl" not in config(network_path="/proc/1/ns/net")["linux"]
+    assert "sysctl" not in config()["linux"], "minirun spec: for the user to write"
+
+
+def test_its_own_group_is_among_the_others() -> None:
+    """CVE-2022-36109."""
+    user = config(user=(5, 6, (7, 6, 8)))["process"]["user"]
+    assert user == {"uid": 5, "gid": 6, "additionalGids": [6, 7, 8]}
 
 
 def test_limits() -> None:

@@ -23,7 +23,7 @@ from rootfs_tools.archives import saving
 from rootfs_tools.blobs import Blobs
 from rootfs_tools.choose import pick
 from rootfs_tools.gc import collect
-from rootfs_tools.take import LayerStep, platform_of, take
+from rootfs_tools.take import LayerStep, check_runs, platform_of, take, this_platform
 from tests.rootfs_tools.layouts import FolderSource, LayoutFolder, listing, member, tar
 
 ONE = tar(member("one", content=os.urandom(100_000)))
@@ -167,6 +167,19 @@ def test_platforms(there: tuple[str, ...], wanted: str, found: int | None) -> No
     ]
     chosen = pick(rows, platform_of(wanted))
     assert (chosen.size if chosen else None) == found
+
+
+def test_another_processor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    registered: set[str] = set()
+    monkeypatch.setattr(os.path, "exists", lambda path: path in registered)
+    own = str(this_platform())
+    check_runs(own)
+    check_runs(own.removeprefix("linux/"))
+    for text in ("linux/s390x", "riscv64", f"windows/{own.split('/')[1]}"):
+        with pytest.raises(ImageError, match=f"--platform {text}: this machine executes"):
+            check_runs(text)
+    registered.add("/proc/sys/fs/binfmt_misc/qemu-s390x")
+    check_runs("linux/s390x")
 
 
 def test_what_a_power_loss_has_damaged_is_fetched_again(

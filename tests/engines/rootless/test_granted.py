@@ -18,7 +18,7 @@ def test_the_maps(granted: User) -> None:
 
 def test_another_user_and_further_groups(granted: User) -> None:
     done = granted("run", "--rm", "-u", "1000:100", "busybox", "sh", "-c", "id; touch /tmp/x")
-    assert (done.returncode, done.stdout) == (0, "uid=1000 gid=100\n")
+    assert (done.returncode, done.stdout) == (0, "uid=1000 gid=100 groups=100\n")
     assert granted("run", "-d", "--name", "d", "-u", "33", "busybox", "sleep", "60").returncode == 0
     assert granted("exec", "d", "id", "-u").stdout == "33\n"
     assert granted("exec", "-u", "0", "d", "id", "-u").stdout == "0\n"
