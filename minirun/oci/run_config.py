@@ -250,10 +250,10 @@ def _mounts(run: RunOptions, mounts: list[dict[str, Any]]) -> list[dict[str, Any
         mounts = [_bound_shm(row, run.shm) if row["destination"] == SHM else row for row in mounts]
     if run.network:
         given = {destination for _, destination, _ in run.mounts}
+        own: tuple[str, ...] = ("ro",) if run.readonly else ()
         for name in NETWORK_FILES:
             if f"/etc/{name}" not in given:
-                options = ("ro",) if run.readonly else ()
-                _bind(mounts, f"{places.NETWORK_FILES}/{name}", f"/etc/{name}", options)
+                _bind(mounts, f"{places.NETWORK_FILES}/{name}", f"/etc/{name}", own)
     elif run.host_network:
         for path in filter(os.path.exists, ("/etc/resolv.conf", "/etc/hosts")):
             _bind(mounts, path, path, ("ro",))

@@ -9,7 +9,6 @@ import pytest
 
 from net.hosts import Host
 
-
 ALWAYS = ["bridge", "host", "none"]
 
 
