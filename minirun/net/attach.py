@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from minirun.net.rtnetlink import Route
 
 
+_MADE = ("networks", "userspace")
+"""Modes of a request for which something is made: minirun.common.network_request."""
 _END = 50
 """Milliseconds: a namespace ends a little before its process can be waited for."""
 _NS_GET_USERNS = 0xB701
@@ -65,7 +67,7 @@ class Networks(Extra):
     def from_outside(self, init: Init) -> None:
         """Put init's network namespace on its networks. Raises MinirunError, OSError."""
         asked = docker_record.of(self.container.record).network
-        if not asked or asked.mode not in ("networks", "userspace"):
+        if not asked or asked.mode not in _MADE:
             return
         try:
             if asked.mode == "userspace":
@@ -287,7 +289,7 @@ def leave(container: Container) -> None:
     What cannot be removed is warned of, and stays for `gc`. Raises OSError.
     """
     asked = docker_record.of(container.record).network
-    if not asked:
+    if not asked or asked.mode not in _MADE:
         return
     helpers.release(asked.helper)
     resolver.stop(container.directory)

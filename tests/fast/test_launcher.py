@@ -128,6 +128,25 @@ def test_a_run_takes_all_of_minirun_out_of_the_file(command: str) -> None:
     assert {line.split('"')[1].split("/")[-3] for line in opened} <= {"minirun", "fast"}, opened
 
 
+def test_no_code_of_the_callers_directory_is_run(tmp_path: Path) -> None:
+    """make names the launcher from its own directory; a clone of a stranger's has such a file."""
+    library = tmp_path / "theirs/minirun"
+    library.mkdir(parents=True)
+    (library / "__init__.py").write_text("print('theirs')\n")
+    (tmp_path / "own/bin").mkdir(parents=True)
+    (tmp_path / "theirs/bin").mkdir()
+    own = str(Path(fast.__file__).parents[2])
+    program = f"import sys; sys.path[:0] = [{own!r}]; from minirun.fast import launcher;"
+    argv = [sys.executable, "-Ic", f"{program} launcher.main('bin/minirun')"]
+    subprocess.run(argv, cwd=tmp_path / "own", check=True)
+    code = tmp_path / f"theirs/bin/minirun{launcher.SUFFIX}"
+    code.write_bytes(launcher.compile_all([library]))
+    argv = ["strace", "-e", "trace=openat", tmp_path / "own/bin/minirun", "--version"]
+    done = subprocess.run(argv, cwd=code.parents[1], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("minirun version"), done.stdout
+    assert f'"{tmp_path}/own/bin/minirun{launcher.SUFFIX}"' in done.stderr
+
+
 def test_a_folder_that_cannot_be_written_is_one_line(copied: Path, tmp_path: Path) -> None:
     """`make demo` by a user in root's clone."""
     user = ("setpriv", "--reuid=54321", "--regid=54321", "--clear-groups")
