@@ -77,15 +77,18 @@ What comes before, an image and its config.json, is no part of a start.
     cgroups               stage 1: the cgroup, with its limits and device rules; cgroups/v1 or
                           cgroups/v2 has those of this host's version
     net                   Loopback, an extra. Stage 1: the loopback device
+    net/attach            Networks, an extra. Stage 1: the networks, and after the end; with none it
+                          returns at once
     oci/home              Home, an extra. While the hooks run: $HOME, from the image's /etc/passwd
     oci/seccomp           Seccomp, an extra. The filter of system calls, compiled in stage 1 and
                           installed in stage 7
+    oci/tuning/sysctl     Sysctl, an extra. Stage 7: docker's two parameters of a network namespace
     common/naming         Named, an extra. After the end: its name is free again
     gpu/nvidia/hook       stage 4: the translation, also as a program of its own
     gpu/inject            stage 5: the order of the work. gpu/nvidia/cli/planner plans what is put
                           in; gpu/apply puts it in
 
-So a plain start has four of the extras in the table of extras. With the default network it has
-Networks (net/attach), too. tutorials/reference/one-start.md lists each function of a start, in the
-order in which they run; begin there to see how much it is.
+So a plain start has six of the extras in the table of extras.
+tutorials/reference/one-start.md lists each function of a start, in the order in which they run;
+begin there to see how much it is.
 """
