@@ -77,6 +77,11 @@ def _created(image: ImageDetails) -> float | None:
         return None
 
 
+def place(image: ImageDetails) -> tuple[float, str, str]:
+    """Return what sorts images as docker does: the newest first, those without a time last."""
+    return -(_created(image) or 0.0), image["name"], image["tag"]
+
+
 def fields(image: ImageDetails, whole: bool) -> Fields:
     """Return what a template sees of an image. Its id is the digest of its configuration, or of its
     files if it was made here; 12 digits of it unless `whole`."""

@@ -71,6 +71,7 @@ def main(args: list[str], settings: Settings) -> int:
         found = _of_name(found, flags.args[0], settings)
     wanted = words.filters(flags.filter, image_rows.FILTERS)
     found = [image for image in found if image_rows.fits(image, wanted, settings.store)]
+    found.sort(key=image_rows.place)
     if flags.verify:
         return _verify(found, settings)
     if flags.json:

@@ -108,9 +108,18 @@ def test_all_that_can_be_removed_is_removed(run: Run, archive: str) -> None:
 def test_a_repository_is_all_of_its_tags(run: Run, archive: str) -> None:
     for name in ("app:1", "team/app:2", "app", "apps"):
         run("import", name, archive)
-    assert run(*NAMED, "app")[1] == "app:latest\napp:1\n"
+    assert run(*NAMED, "app")[1] == "app:1\napp:latest\n"
     assert run(*NAMED, "docker.io/team/app")[1] == "team/app:2\n"
     assert run(*NAMED, "team/*")[1] == "team/app:2\n" and run(*NAMED, "a*:1")[1] == "app:1\n"
+
+
+def test_the_newest_is_the_first(run: Run, archive: str, tmp_path: Path) -> None:
+    times = {"old": "2024-05-01T00:00:00Z", "new": "2026-05-01T00:00:00+02:00", "none": ""}
+    for name, created in times.items():
+        run("import", name, archive)
+        (file,) = tmp_path.rglob(f"images/{name}/image.json")
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"created": created}))
+    assert run(*NAMED)[1] == "new:latest\nold:latest\nnone:latest\n"
 
 
 def test_an_image_is_removed_by_its_id(run: Run, archive: str) -> None:
