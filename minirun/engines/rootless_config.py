@@ -89,9 +89,6 @@ def adapt(document: dict[str, Any], joined: dict[str, str] | None = None) -> dic
         maps = linux["uidMappings"], linux["gidMappings"]
     del linux["resources"]["devices"]
     linux.get("sysctl", {}).pop("net.ipv4.ping_group_range", None)  # it takes groups of all
-    user = document["process"]["user"]
-    if _is_denied(maps[1]):
-        user["additionalGids"] = [gid for gid in user["additionalGids"] if gid != user["gid"]]
     if not any(row["type"] == "pid" for row in rows):
         _bind_proc(document["mounts"])
     for row in document["mounts"]:
@@ -150,7 +147,7 @@ def check(config: Config) -> bool:
     if config.new_namespace("user"):
         _check_maps(config)
         uids, gids = config.linux["uidMappings"], config.linux["gidMappings"]
-        denied = _is_denied(gids)
+        denied = len(gids) == 1 and gids[0]["size"] == 1
     elif _holds(caps.NUMBERS["CAP_SYS_ADMIN"]):  # root of a user namespace that an engine has made
         uids, gids = idmap.whole("uid_map"), idmap.whole("gid_map")
         denied = idmap.denies_groups("self")
@@ -167,11 +164,6 @@ def _holds(capability: int) -> bool:
     with open("/proc/self/status", encoding="utf-8", errors="replace") as file:
         (held,) = (line.split()[1] for line in file if line.startswith("CapEff:"))
     return bool(int(held, 16) >> capability & 1)
-
-
-def _is_denied(gids: IdMapRows) -> bool:
-    """Return True if setgroups(2) is denied where these groups are mapped: user_namespaces(7)."""
-    return len(gids) == 1 and gids[0]["size"] == 1
 
 
 def _check_maps(config: Config) -> None:
@@ -192,7 +184,7 @@ def _check_maps(config: Config) -> None:
 def _check_user(user: dict[str, Any], uids: IdMapRows, gids: IdMapRows, *, denied: bool) -> None:
     """Refuse users and groups that the maps do not have."""
     where = "config.json: process.user"
-    more = list(user.get("additionalGids") or [])
+    more = [gid for gid in user.get("additionalGids") or [] if gid != user.get("gid", 0)]
     if more and denied:
         raise ConfigError(f"{where}.additionalGids: {more}: {_SETGROUPS}", _MORE)
     asked = [("uid", user.get("uid", 0)), ("gid", user.get("gid", 0))]

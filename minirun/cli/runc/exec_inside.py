@@ -253,10 +253,9 @@ def _user(
         old = container.config.process.get("user") or {}
         return {**old, **dict(zip(("uid", "gid"), numbers, strict=False))}
     found = user.resolve_user(Root(way.root), text)
-    own = () if container.record.groups_denied else (found.gid,)  # setgroups(2) is denied
     added = docker_record.of(container.record).asked.get("group_add", [])
     more = user.group_ids(Root(way.root), added)
-    groups = [*dict.fromkeys((*own, *found.groups, *more))]
+    groups = [*dict.fromkeys((found.gid, *found.groups, *more))]
     return {"uid": found.uid, "gid": found.gid, "additionalGids": groups}
 
 

@@ -83,12 +83,13 @@ def become(container: Container, sets: caps.Sets, *, arrived: bool, more: int = 
 def become_user(user: dict[str, Any], *, denied: bool = False) -> None:
     """Set groups, group and user, in the one order that works: supplementary groups first.
 
-    If setgroups is `denied`, the caller's groups stay: user_namespaces(7). Raises OSError.
+    If setgroups is `denied`, the caller's groups stay, and its own is the only one that it may be
+    asked for: user_namespaces(7). Raises OSError.
     """
-    groups = list(dict.fromkeys(user.get("additionalGids") or ()))
-    if groups or not denied:
+    gid, groups = user.get("gid", 0), list(dict.fromkeys(user.get("additionalGids") or ()))
+    if not denied or set(groups) - {gid}:
         process.setgroups(groups)
-    process.setgid(user.get("gid", 0))
+    process.setgid(gid)
     if user.get("uid", 0) != 0:
         process.prctl(process.PR_SET_KEEPCAPS, 1, why="capabilities survive setuid until capset")
     process.setuid(user.get("uid", 0))

@@ -63,7 +63,7 @@ def test_put() -> None:
         ("--cgroup-parent /a/b", "linux.cgroupsPath", "/a/b/n"),
         ("--hostname h", "hostname", "h"),
         ("--uts host", "hostname", None),
-        ("--group-add 44 --group-add 45", "process.user.additionalGids", [44, 45]),
+        ("--group-add 44 --group-add 45", "process.user.additionalGids", [0, 44, 45]),
         ("--ipc none", "mounts.destination=/dev/shm", None),
         ("--privileged", "linux.maskedPaths", []),
         ("--privileged", "linux.seccomp", None),

@@ -63,7 +63,7 @@ def test_config_json_says_what_the_image_says(tmp_path: Path, unpack: Unpack) ->
     process = made["process"]
     assert process["args"] == ["/new", "x"]
     assert process["cwd"] == "/srv"
-    assert process["user"] == {"uid": 7, "gid": 8, "additionalGids": []}
+    assert process["user"] == {"uid": 7, "gid": 8, "additionalGids": [8]}
     assert {"PATH=/opt", "A=1"} < set(process["env"])
     assert [text for text in process["env"] if text.startswith("PATH=")] == ["PATH=/opt"]
     assert [row["destination"] for row in made["mounts"]][-1] == "/data"
