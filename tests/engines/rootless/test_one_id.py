@@ -252,7 +252,7 @@ def change(bundle: Path, path: str, value: object) -> None:
 
 
 SPEC = [
-    ("process.user.additionalGids", [0, 1], "additionalGids: [1]: where only one's own group is map"),
+    ("process.user.additionalGids", [0, 1], "additionalGids: [1]: where only one's own group is"),
     ("linux", {"namespaces": [{"type": "mount"}, {"type": "uts"}]}, "namespaces: without root a c"),
     ("linux.cgroupsPath", "/mine", "linux.cgroupsPath: /mine: cannot be made: /sys/fs/cgroup"),
     ("linux.resources", {"pids": {"limit": 5}}, "linux.resources.pids: there is no cgroup"),
