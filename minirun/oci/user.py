@@ -25,6 +25,8 @@ kernel's limit holds. An unknown name ends the run before the command, so with s
 
 from __future__ import annotations
 
+import errno
+
 from minirun.core.errors import MinirunError, reason
 from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
@@ -133,6 +135,8 @@ def _lines(root: FileReader, path: str, fields: int) -> list[list[str]]:
     except FileNotFoundError:
         return []
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):  # no fault of the image
+            raise
         raise MinirunError(
             f"the image's {path} cannot be read: {reason(error)}",
             "it must be a regular file, or missing",

@@ -48,7 +48,8 @@ def test_each_is_whole_and_in_order(name: str) -> None:
         origins = [next(e for e in each.events if e.name == "origin") for each in found]
         assert [e.args["name"] for e in origins] == ["lessons/train", "lessons/train/cuda"]
     else:
-        assert [each.id for each in found] == (["a", "b", "c"] if name == "figure-1" else [name])
+        names = ["a", "b", "c"] if name == "figure-1" else [name]
+        assert [each.name for each in found] == names
     for each in found:
         assert each.unreadable == 0
         numbers = [stage.number for stage in each.stages]
