@@ -132,7 +132,8 @@ class Ways:
         layer.rename(place / "rootfs")
         self.minirun("create", *FLAGS, *COMMAND)
         made = Path(self.minirun.directory(NAME))
-        shutil.copy(made / "config.json", place)
+        config = json.loads((made / "config.json").read_text()) | {"hostname": state.short(NAME)}
+        (place / "config.json").write_text(json.dumps(config))
         shutil.copytree(made / "network", place / "network")  # hosts and the like, which it binds
         self.minirun("delete", "--force", NAME)
         argv = self.minirun.argv("--gpu-driver=simulated", "run", "--bundle", str(place), NAME)
