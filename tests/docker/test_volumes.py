@@ -435,7 +435,7 @@ def test_a_run_that_is_killed_at_any_moment(program: Program) -> None:
 
 
 BAD: tuple[tuple[tuple[str, ...], int, str], ...] = (
-    (("run", "-v", "a:/x", "busybox", "true"), 125, "volume name is too short"),
+    (("run", "-v", "a:/x:ro", "busybox", "true"), 125, "volume name is too short"),
     (("run", "-v", "a/b:/x", "busybox", "true"), 125, "invalid characters for a local volume"),
     (("run", "-v", "data:/x:nope", "busybox", "true"), 125, "unknown option 'nope' (ro, rw, z"),
     (("run", "-v", "data:/x:ro,rw", "busybox", "true"), 125, "ro and rw exclude each other"),
@@ -488,6 +488,14 @@ def test_a_wrong_word_is_one_line(
     assert text in done.stderr
     assert program.left() == []
     assert words[0] == "volume" or volumes(program) == []
+
+
+def test_a_drive_of_windows(program: Program) -> None:
+    """docker's command line takes one letter for one, also on Linux: a new volume, and no name."""
+    done = program("run", "--rm", "-v", "B:/x", *SHELL, "test -d /B:/x && ! test -e /x")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("\n") == 1 and "B: is a drive of Windows" in done.stderr
+    assert volumes(program) == []
 
 
 def test_inspect_of_one_that_is_missing(program: Program) -> None:
