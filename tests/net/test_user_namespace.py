@@ -58,5 +58,6 @@ def test_bridge_and_port(command: str, tmp_path: Path) -> None:
         "127.0.0.1 hello", "[::1] hello",
         "Name:\tminirun:ports", "Uid:\t0\t0\t0\t0",
         "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000",
-        "1", "1", "shop", "80/tcp -> 0.0.0.0:8080", "web", "1",
+        "1", "1", "shop", "80/tcp -> 0.0.0.0:8080", "80/tcp -> [::]:8080",
+        "web", "1",
     ]  # fmt: skip

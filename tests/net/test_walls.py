@@ -365,4 +365,6 @@ def test_wrong_values(network_host: Host) -> None:
     assert wrong == []
     after = host.state()
     assert {key: after[key] for key in before if after[key] != before[key]} == {}
-    assert host.run("network", "ls", "--format", "{{.Name}}").split() == ["bridge", "given", "n"]
+    assert host.run("network", "ls", "--format", "{{.Name}}").split() == [
+        "bridge", "given", "host", "n", "none",
+    ]  # fmt: skip
