@@ -198,7 +198,7 @@ def _is_loopback(server: str) -> bool:
 
 
 def _is_reachable(server: str) -> bool:
-    """Return True for a server that a container can reach: no loopback, no link of the host's (%)."""
+    """Return True for a server that a container can reach: no loopback, no link (%) of the host."""
     looks_so = ("." in server or ":" in server) and not server.strip("0123456789abcdefABCDEF.:")
     return looks_so and not _is_loopback(server)
 

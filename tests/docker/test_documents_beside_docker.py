@@ -7,6 +7,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,6 +153,15 @@ def document(side: Side, flags: str, command: str) -> dict[str, Any]:
     mounts = [{key: v for key, v in row.items() if key != "Source"} for row in found["Mounts"]]
     rows["Mounts"] = sorted(mounts, key=lambda row: str(row["Destination"]))
     return {name: value for name, value in rows.items() if name not in APART}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_parent_stays() -> Iterator[None]:
+    """What --cgroup-parent names is made, and stays: it is the user's."""
+    yield
+    top = Path("/sys/fs/cgroup")
+    for path in filter(Path.is_dir, (top / "x", *top.glob("*/x"))):
+        path.rmdir()
 
 
 @pytest.mark.parametrize(("flags", "inside"), LINES)

@@ -324,15 +324,17 @@ def test_names_of_a_read_only_root_and_of_an_image_without_etc(
     (tmp_path / "Dockerfile").write_text(
         "FROM busybox AS tools\nFROM scratch\nCOPY --from=tools /bin/busybox /busybox\n"
     )
-    host.run("build", "-q", "-t", "bare", str(tmp_path))
+    image = f"bare-{os.getpid()}"  # in the store of all tests
+    host.run("build", "-q", "-t", image, str(tmp_path))
     for flags, command in (
-        (("--read-only", "busybox"), NAMES), (("bare",), ("/busybox", *NAMES))
+        (("--read-only", "busybox"), NAMES), ((image,), ("/busybox", *NAMES))
     ):  # fmt: skip
         said = host.run("run", "--rm", "-q", "--hostname", "me", *flags, *command).splitlines()
         assert "127.0.0.1\tlocalhost" in said
         assert any(row.startswith("10.88.") and row.endswith("\tme") for row in said)
         assert "me" in said
         assert any(row.startswith("nameserver ") for row in said)
+    host.run("rmi", image)
 
 
 @pytest.mark.parametrize(
