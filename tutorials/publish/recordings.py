@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from minirun.common import naming
+from minirun.core.keeping import state
 from minirun.core.keeping.places import EVENTS, STORE
 from minirun.faces.recordings import path
 from minirun.faces.show.log import find
@@ -80,10 +81,21 @@ def keep(name: str, *containers: str) -> None:
     for container in containers:
         log = find.of_container(container, str(ROOT))
         assert log
-        lines += log.read_text().splitlines(keepends=True)
+        lines += named(log.read_text(), container).splitlines(keepends=True)
     if len(containers) > 1:
         lines.sort(key=lambda line: json.loads(line)["t"])
     write(name, lines)
+
+
+def named(text: str, name: str) -> str:
+    """Return a log in which the container's id, 64 digits and their first 12, is its name.
+
+    So a picture that is drawn of it says who is who, and is the same when it is recorded anew.
+    """
+    container_id = json.loads(text.partition("\n")[0])["id"]
+    for each in (container_id, state.short(container_id)):
+        text = text.replace(each, name)
+    return text
 
 
 def write(name: str, lines: list[str]) -> None:

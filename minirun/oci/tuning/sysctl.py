@@ -7,6 +7,8 @@ to the runtime to refuse net.* there, as runc does (libcontainer/configs/validat
 
 import os
 
+from minirun.common import docker_record
+from minirun.core import events
 from minirun.core.config import Config
 from minirun.core.container import Container, Extra
 from minirun.core.errors import ConfigError, MinirunError, reason
@@ -27,12 +29,21 @@ class Sysctl(Extra):
         """Check that each belongs to a namespace of the container. Raises ConfigError."""
         super().__init__(container)
         self._paths = {key: _checked(self.config, key) for key in self.config.linux["sysctl"]}
+        docker = docker_record.of(container.record)
+        asked = {text.partition("=")[0] for text in docker.asked.get("sysctl", ())}
+        self._defaults = self._paths.keys() - asked if docker.managed else set()
 
     def after_pivot(self) -> None:
-        """Write them. Raises ConfigError, MinirunError."""
+        """Write them; one that no flag asks for may fail. Raises ConfigError, MinirunError."""
         root = Root.at("/")
         for key, path in self._paths.items():
-            _write(root, key, path, self.config.linux["sysctl"][key])
+            try:
+                _write(root, key, path, self.config.linux["sysctl"][key])
+            except ConfigError as error:  # such as that of LXC's profile of AppArmor
+                if key not in self._defaults:
+                    raise
+                why = f"it is a mere default: {error}"
+                events.emit("note", "sysctl not set", {"name": key}, why=why)
         root.close()
 
 

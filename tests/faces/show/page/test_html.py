@@ -92,7 +92,7 @@ def test_keyboard_moves_between_events(page: Browser) -> None:
     page.press("ArrowUp")
     assert ", hook, stage" in page.run(f"{CURRENT}.getAttribute('aria-label')")
     page.press("End")
-    assert "rmdir" in page.run(f"{CURRENT}.getAttribute('aria-label')")
+    assert "command ended" in page.run(f"{CURRENT}.getAttribute('aria-label')")
     assert page.run("document.querySelectorAll('[aria-selected=true]').length") == 1
 
 

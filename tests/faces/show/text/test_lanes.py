@@ -75,8 +75,8 @@ def test_the_story_of_a_gpu_container() -> None:
     assert "│◄──────── WAITING ────────┤ # all" in one(lines, "WAITING")
     assert "│ ├ nvidia-container-cli argv=--load-kmods configure" in one(lines, "--load-kmods")
     assert "│ └ done: " in one(lines, "GPUs SIMULATED")
-    assert lines[-1][12:38].isspace()
-    assert "└ done: " in lines[-1]
+    assert lines[-2][12:38].isspace() and "└ done: " in lines[-2]
+    assert "├ command ended status=0" in lines[-1]
 
 
 def test_init_has_no_lane_before_it_is_born() -> None:
