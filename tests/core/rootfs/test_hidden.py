@@ -16,6 +16,7 @@ from minirun.core.kernel import mounts, namespaces
 from minirun.core.rootfs import execute, hidden
 from minirun.core.rootfs.inroot import Root
 from minirun.oci.tuning.sysctl import Sysctl
+from records import whole
 
 ALL = ("mount", "pid", "uts", "ipc", "network", "cgroup")
 Inside = Callable[[Callable[[], object]], None]
@@ -28,7 +29,7 @@ def config(kinds: tuple[str, ...] = ALL, readonly: bool = False, **linux: Any) -
 
 
 def container(config: Config) -> Any:
-    return SimpleNamespace(config=config)
+    return SimpleNamespace(config=config, record=whole("/b/c1"))
 
 
 @pytest.fixture
