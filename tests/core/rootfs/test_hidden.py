@@ -20,6 +20,7 @@ from records import whole
 
 ALL = ("mount", "pid", "uts", "ipc", "network", "cgroup")
 Inside = Callable[[Callable[[], object]], None]
+RECORD = whole("/b/c1")
 
 
 def config(kinds: tuple[str, ...] = ALL, readonly: bool = False, **linux: Any) -> Config:
@@ -29,7 +30,7 @@ def config(kinds: tuple[str, ...] = ALL, readonly: bool = False, **linux: Any) -
 
 
 def container(config: Config) -> Any:
-    return SimpleNamespace(config=config, record=whole("/b/c1"))
+    return SimpleNamespace(config=config, record=RECORD)
 
 
 @pytest.fixture
