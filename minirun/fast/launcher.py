@@ -40,7 +40,7 @@ start()
 
 def install(path: str) -> None:
     """Write the launcher to `path`, and its file of code beside it. Raises OSError."""
-    path = os.path.abspath(path)  # no code is taken of the caller's directory: it may be a stranger's
+    path = os.path.abspath(path)  # the caller's directory may be a stranger's: no code of it runs
     specs = filter(None, map(find_spec, PACKAGES))
     folders = [Path(each.origin).parent for each in specs if each.origin]
     places = dict.fromkeys([*(str(each.parent) for each in folders), get_path("platlib")])
