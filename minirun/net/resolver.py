@@ -28,7 +28,7 @@ from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping.visible import warn
 from minirun.core.kernel import namespaces
 from minirun.core.lazy import lazy
-from minirun.net import firewall, helpers, names
+from minirun.net import firewall, helpers, names, set_up
 from minirun.net.interfaces import network_of
 
 with lazy:  # dnspython and asyncio, 150 ms: in the process, when it is asked
@@ -43,10 +43,9 @@ if TYPE_CHECKING:
     from minirun.net.network import Network
 
 _PROCESS = "resolver"
-_IP_FREEBIND = 15
-"""linux/in.h: lo may not be up yet."""
 _BACKLOG = 64
 _WHY = "it answers the container's questions about names, at 127.0.0.11"
+_LO_WHY = "init does it too, perhaps later: an answer comes from 127.0.0.11 only if lo is up"
 _TABLE = "ip minirun"
 
 
@@ -61,6 +60,7 @@ class _Place:
         """Listen in the container's network namespace, and be where to ask others from."""
         self.fd = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with network_of(self.pid):
+            set_up("lo", why=_LO_WHY)
             self.udp, self.tcp = _listener(socket.SOCK_DGRAM), _listener(socket.SOCK_STREAM)
             why = "port 53 of 127.0.0.11 leads to minirun:names"
             numbers = (each.getsockname()[1] for each in (self.udp, self.tcp))
@@ -85,7 +85,6 @@ def _listener(kind: int) -> socket.socket:
     """Return a socket that hears only what comes by lo, at 127.0.0.11. Raises OSError."""
     listener = socket.socket(socket.AF_INET, kind | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
-    listener.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
     listener.bind((names.RESOLVER, 0))
     if kind == socket.SOCK_STREAM:
         listener.listen(_BACKLOG)

@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from conftest import STORE, Program
 
@@ -102,7 +103,7 @@ class Host(Program):
         assert done.returncode == 0, (args, done.stderr)
         return done.stdout.strip()
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> dict[str, Any]:
         """Return what a container may not leave changed: links, rules, routes, sysctls, leases.
 
         The kernel notes late that a link has no carrier, or has one.

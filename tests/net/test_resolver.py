@@ -422,6 +422,28 @@ def test_a_process_that_cannot_start(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert not resolver.is_alive(str(tmp_path))
 
 
+def test_before_lo_is_up(tmp_path: Path) -> None:
+    """Init may be late: an answer comes from 127.0.0.11 all the same, or no program takes it."""
+    asked = NetworkRequest(networks=(Attachment("shop"),))
+    names.make(str(tmp_path), asked, "web")
+    with subprocess.Popen(["unshare", "--net", "sh", "-c", "echo; exec sleep 60"],
+                          stdout=subprocess.PIPE) as init:  # fmt: skip
+        assert init.stdout and init.stdout.readline()
+        resolver.finish(resolver.begin(str(tmp_path), asked, init.pid), str(tmp_path), asked)
+        rows = [["shop", "web", ["web"], ["10.89.7.2", ""]]]
+        (tmp_path / "network/names").write_text(json.dumps({"rows": rows, "leads_out": False}))
+        where = ["nsenter", f"--net=/proc/{init.pid}/ns/net"]
+        subprocess.run([*where, "ip", "link", "set", "lo", "up"], check=True)
+        for how in ("udp", "tcp"):
+            argv = python(ASK, where, "web", "A", how, names.RESOLVER, "0")
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+            assert done.returncode == 0, done.stderr
+            answer = dns.message.from_wire(bytes.fromhex(done.stdout.split()[0]))
+            assert texts(answer) == ["10.89.7.2"]
+        resolver.stop(str(tmp_path))
+        init.kill()
+
+
 def test_many_addresses(shop: Host) -> None:
     """More than 512 bytes by UDP: some of them, and TC; with EDNS, and by TCP, all."""
     host = shop
