@@ -4,6 +4,7 @@
 # make lab     the lessons in JupyterLab, on this machine alone
 # make quick   the tests of the core and of what differs from main, or SINCE=HEAD: 3 minutes at most
 # make test    what the tests need, masked; then all tests, against the real kernel: about half an hour
+# make mutants  wrong programs of the ladder, all of them: each gets its hint; `test` tries a quarter, MUTANTS=1
 # make night   the tests with all seeds, examples and broken configurations: some hours
 # make engines   runc's answers below engines, and docker's, which the tests keep, anew
 # make check   linters and types, then these              make clean   remove what lies in here
@@ -28,7 +29,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help setup packages tested launcher images demo lab quick test night engines check bench matrix \
+.PHONY: help setup packages tested launcher images demo lab quick test mutants night engines check bench matrix \
 	test-v2 journeys recordings notebooks levels quotes site slides assignment pictures reference path man \
 	conformance bats release clean
 
@@ -64,6 +65,8 @@ SUITE ?= trixie
 IMAGES := busybox debian ubuntu
 # With CI set, a test that would skip for want of an ability that can be had fails instead.
 export MINIRUN_REQUIRE ?= $(if $(CI),all)
+# Which quarter of the ladder's wrong programs the tests try: 1 to 4, or all.
+export MUTANTS ?= 1
 
 setup: packages .venv/.ready launcher
 
@@ -128,6 +131,7 @@ images: tested
 # pytest makes of a file of tests is kept for the other workers, also where Python is told not to.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: images
+	@echo "of the ladder's wrong programs: quarter $(MUTANTS)"
 	$(PYTHON) -m pytest -n 3 --dist worksteal $(PYTEST)
 	$(if $(CI),@$(MAKE) --no-print-directory conformance)
 
@@ -135,6 +139,10 @@ test: images
 SINCE := main
 quick: tested
 	$(PYTHON) tests/quick.py --since $(SINCE) -- $(PYTEST)
+
+mutants night: MUTANTS := all
+mutants: tested
+	$(PYTHON) -m pytest -n 3 --dist worksteal tests/faces/teach/levels/test_mutants.py $(PYTEST)
 
 night: export MINIRUN_FUZZ ?= 2200
 night: test

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
 import shutil
 import sys
@@ -47,6 +48,7 @@ class LevelCheck(Flags):
     """Check a program."""
 
     command, mixed = "level check", False
+    first: bool
 
 
 class LevelSolution(Flags):
@@ -109,26 +111,27 @@ def main_check(args: list[str], settings: Settings) -> int:
     command = _command(flags.args[1:])
     if unprivileged():
         raise UsageError("level check needs root: it makes namespaces and cgroups", "sudo", 1)
-    answer = _answer(level, command, settings)
-    count = len(checks.CHECKS[level.number])
-    found = answer.finding
+    answer = _answer(level, command, settings, first=flags.first)
+    count = len(checks.promises(level.number))
+    held = [key for key, _ in answer.results].count("")
+    found = [row for row in answer.results if row[0] not in ("", checks.WITHHELD)][:1]
+    show(_list(answer, level, settings))
     if answer.changed:  # whatever else holds: on the host it would have been the host's
-        found = {"key": "host-changed", "detail": answer.changed,
-                 "held": found.get("held", str(count))}  # fmt: skip
+        found = [["host-changed", answer.changed]]
     if answer.harmed:
         text = words["harmed"].format(harm="; ".join(answer.harmed))
         print(f"minirun: {text}", file=sys.stderr)
     if answer.refused:
         show(_wrapped(words["refused"].format(types=", ".join(answer.refused)), ""))
     if not found:
-        after = words["up" if level.number + 1 < len(checks.CHECKS) else "top"]
+        after = words["up" if level.number < checks.TOP else "top"]
         lines = [words["solved"].format(number=level.number, count=count)]
         return show([*lines, after.format(number=level.number + 1)]) or bool(answer.harmed)
-    texts = programs.findings(language.choose(settings.lang))[found["key"]]
-    detail = found["detail"]
-    show([words["not_yet"].format(finding=found["key"], held=found["held"], count=count),
+    ((key, detail),) = found
+    texts = programs.findings(language.choose(settings.lang))[key]
+    show([words["not_yet"].format(finding=key, held=held, count=count),
           *_wrapped(texts.seen.format(detail=detail), "  ")])  # fmt: skip
-    if found["key"] == "not-written" and detail in level.gaps:
+    if key == "not-written" and detail in level.gaps:
         show([words["gap"], *_wrapped(level.gaps[detail], "  ")])
     else:
         show([words["hint"], *_wrapped(texts.hint.format(detail=detail), "  ")])
@@ -193,14 +196,40 @@ def _command(words: list[str]) -> list[str]:
     if len(words) > 1 or not os.path.isfile(words[0]):
         raise UsageError(f"{words[-1]}: no such file", "FILE, or -- COMMAND …", 1)
     path = os.path.abspath(words[0])
-    return [sys.executable, path] if path.endswith(".py") else [path]
+    return [_python(), path] if path.endswith(".py") else [path]
 
 
-def _answer(level: Level, command: list[str], settings: Settings) -> CheckAnswer:
+def _python() -> str:
+    """Return an interpreter that finds the packages by itself, also if it starts itself anew.
+
+    The launcher is the system's own, which is told where those of a virtual environment are.
+    """
+    for folder in map(Path, sys.path):
+        if folder.name == "site-packages" and (folder.parents[2] / "pyvenv.cfg").exists():
+            return str(folder.parents[2] / "bin/python3")
+    return sys.executable
+
+
+def _list(answer: CheckAnswer, level: Level, settings: Settings) -> list[str]:
+    """Return a line for each check: ✓ it holds, ✗ it does not; and how many could not be asked."""
+    tongue = language.choose(settings.lang)
+    texts, withheld = programs.promises(tongue), programs.words(tongue)["withheld"]
+    rows = zip(checks.promises(level.number), answer.results, strict=False)
+    lines: list[str] = []
+    for since, group in itertools.groupby(rows, key=lambda row: row[0].since):
+        found = [(promise, key) for promise, (key, _) in group]
+        asked = [(promise, key) for promise, key in found if key != checks.WITHHELD]
+        lines += [f"{'✗' if key else '✓'} {since}  {texts[promise.name]}" for promise, key in asked]
+        if count := len(found) - len(asked):
+            lines.append(f"– {since}  {withheld.format(count=count)}")
+    return lines
+
+
+def _answer(level: Level, command: list[str], settings: Settings, *, first: bool) -> CheckAnswer:
     """Try the program in a sandbox. Raises MinirunError, OSError."""
     lower = material.lowerdir(material.image(material.IMAGE, settings))
     driver = str(material.driver(settings))
-    job = Job(level.number, command, lower, driver, material.majors(driver))
+    job = Job(level.number, command, lower, driver, material.majors(driver), first)
     return sandbox.run(job, _CHECK_SECONDS)
 
 

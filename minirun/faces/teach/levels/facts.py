@@ -25,8 +25,12 @@ def mounts(pid: int | str = "self") -> dict[int, Mount]:
 
 
 def new_mounts(before: dict[int, Mount]) -> list[str]:
-    """Return where something is mounted in the sandbox that was not before."""
-    return sorted(mount.mount_point for key, mount in mounts().items() if key not in before)
+    """Return where something is mounted in the sandbox that was not before.
+
+    The bundles are the check's own.
+    """
+    found = (mount.mount_point for key, mount in mounts().items() if key not in before)
+    return sorted(where for where in found if not where.startswith(f"{HOME}/bundles/"))
 
 
 def unmounted() -> str:
@@ -65,12 +69,17 @@ def cgroup_of(pid: int, controller: str) -> Path:
 
 
 def init_of(pid: int) -> int:
-    """Return the child of a process that is in another pid namespace; 0 if there is none yet."""
-    with suppress(OSError):
-        own = os.stat(f"{PROC}/self/ns/pid").st_ino
-        for child in Path(f"{PROC}/{pid}/task/{pid}/children").read_text().split():
-            if os.stat(f"{PROC}/{child}/ns/pid").st_ino != own:
-                return int(child)
+    """Return the first below a process that is in another pid namespace; 0 if there is none yet.
+
+    Each thread has children of its own, and a script may stand before the program.
+    """
+    own, found = os.stat(f"{PROC}/self/ns/pid").st_ino, [pid]
+    for each in found:
+        with suppress(OSError):
+            if each != pid and os.stat(f"{PROC}/{each}/ns/pid").st_ino != own:
+                return each
+            for file in Path(f"{PROC}/{each}/task").glob("*/children"):
+                found += map(int, file.read_text().split())
     return 0
 
 
@@ -90,6 +99,22 @@ def addresses() -> list[str]:
     done = subprocess.run(["ip", "-4", "-o", "addr", "show", "scope", "global"],
                           capture_output=True, text=True)  # fmt: skip
     return re.findall(r"inet ([0-9.]+)", done.stdout)
+
+
+def gateway() -> str:
+    """Return the address of the default route of this network namespace; "" if it has none."""
+    done = subprocess.run(["ip", "-4", "route"], capture_output=True, text=True)
+    found = re.search(r"default via ([0-9.]+)", done.stdout)
+    return found[1] if found else ""
+
+
+def answers(address: str) -> bool:
+    """Return True if a machine is at an address: it refuses a connection to an unused port."""
+    try:
+        socket.create_connection((address, 9), 1.5).close()
+    except OSError as error:
+        return isinstance(error, ConnectionRefusedError)
+    return True
 
 
 def get(address: str, port: int) -> str:

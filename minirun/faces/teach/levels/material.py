@@ -7,6 +7,7 @@ lie upon it, so that their order can be seen.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from minirun.core.kernel import mounts
 from minirun.gpu import simulated
 from minirun.image import workshop
 from minirun.image.store import Image
+from minirun.oci import run_config
 
 IMAGE = "busybox"
 HOME = Path("/run/level")
@@ -24,6 +26,7 @@ PROC = Path("/run/proc")
 """A /proc, in the sandbox, that no program under test covers with its own."""
 WHICH, TOP, BELOW = "which", "the layer on top\n", "the layer below\n"
 _LDCONFIG = "/sbin/ldconfig"
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def image(name: str, settings: Settings) -> Image:
@@ -63,8 +66,28 @@ def majors(driver_root: str) -> list[int]:
 
 
 def own_driver(root: str) -> str:
-    """Copy a driver's directory. Return where the copy is."""
-    return _copy(root, HOME / "driver")
+    """Copy a driver's directory. Return where the copy is.
+
+    There no GPU's minor number is its index, as on a host with several kinds of them.
+    """
+    copy = _copy(root, HOME / "driver")
+    files = _gpu_files(copy)
+    for index, file in enumerate(files):
+        minor = (index + 1) % len(files)
+        file.write_text(re.sub(r"(Device Minor:\s*)\d+", rf"\g<1>{minor}", file.read_text()))
+    return copy
+
+
+def gpus(driver_root: str) -> list[tuple[str, int]]:
+    """Return the UUID and the minor number of each GPU of a driver, by their indexes."""
+    texts = [file.read_text() for file in _gpu_files(driver_root)]
+    found = [re.search(r"UUID:\s*(\S+).*Minor:\s*(\d+)", text, re.DOTALL) for text in texts]
+    return [(each[1], int(each[2])) for each in found if each]
+
+
+def _gpu_files(driver_root: str) -> list[Path]:
+    """Return the files `information` of a driver's GPUs, by their places on the PCI bus."""
+    return sorted(Path(driver_root, "proc/driver/nvidia/gpus").glob("*/information"))
 
 
 def layers(lower: str) -> str:
@@ -134,3 +157,35 @@ def config(**process: Any) -> dict[str, Any]:
 
 def _mount(destination: str, kind: str, *options: str) -> dict[str, Any]:
     return {"destination": destination, "type": kind, "source": kind, "options": list(options)}
+
+
+def with_flags(command: tuple[str, ...], flags: tuple[str, ...]) -> dict[str, Any]:
+    """Return the config.json that asks for what flags of lower levels do, and what an engine adds.
+
+    `flags`: pairs of a name and a value.
+    """
+    document = config(args=list(command), noNewPrivileges=True, cwd="/")
+    process, linux = document["process"], document["linux"]
+    kept = list(run_config.CAPABILITIES)
+    process["capabilities"] = dict.fromkeys(("bounding", "effective", "permitted"), kept)
+    engines = run_config.example()["linux"]
+    linux |= {name: engines[name] for name in ("maskedPaths", "readonlyPaths")}
+    linux["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+        {"names": ["unshare"], "action": "SCMP_ACT_ERRNO"}]}  # fmt: skip
+    resources = linux["resources"] = {}
+    for name, value in zip(flags[::2], flags[1::2], strict=True):
+        match name:
+            case "--hostname":
+                document["hostname"] = value
+            case "--gpus":
+                process["env"].append(f"NVIDIA_VISIBLE_DEVICES={value}")
+            case "--user":
+                process["user"] = dict(zip(("uid", "gid"), map(int, value.split(":")), strict=True))
+                process["capabilities"] |= {"effective": [], "permitted": []}
+            case "--memory":
+                resources["memory"] = {"limit": int(value[:-1]) * _UNITS[value[-1]]}
+            case "--pids-limit":
+                resources["pids"] = {"limit": int(value)}
+            case "--cpus":
+                resources["cpu"] = {"quota": int(float(value) * 100_000), "period": 100_000}
+    return document

@@ -98,6 +98,12 @@ def words(language: str = ENGLISH) -> dict[str, str]:
     return found
 
 
+def promises(language: str = ENGLISH) -> dict[str, str]:
+    """Return the promises in words: the name of a check → what holds if it succeeds."""
+    found: dict[str, str] = table("levels", language)["promise"]
+    return found
+
+
 def findings(language: str = ENGLISH) -> dict[str, LevelFinding]:
     """Return what the checks can find: key → its texts, with {detail} in some."""
     rows: dict[str, list[str]] = table("levels", language)["finding"]

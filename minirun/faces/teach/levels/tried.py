@@ -10,6 +10,7 @@ The words of each level are those of tutorials/levels, so the ladder can be clim
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -71,12 +72,20 @@ class TriedProgram:
 
     def __init__(self, command: list[str], number: int, lower: str, env: dict[str, str]) -> None:
         self.command, self.number, self.lower = command, number, lower
+        self.links = frozenset(os.listdir("/sys/class/net"))
+        """The interfaces of the sandbox before the program was started for the first time."""
         self.env = {"PATH": DEFAULT_PATH, "LC_ALL": "C.UTF-8", "TERM": "dumb",
                     "PYTHONDONTWRITEBYTECODE": "1", **env}  # fmt: skip
+        self._ids = itertools.count()
 
     def words(self, *command: str, flags: tuple[str, ...] = ()) -> list[str]:
-        """Return the command line that runs `command`."""
-        root = [self.lower] if 2 <= self.number <= 8 else []
+        """Return the command line that runs `command`.
+
+        Level 9 has no flags: the bundle says what they would.
+        """
+        if self.number == 9:
+            return self.in_bundle("words", material.with_flags(command, flags))
+        root = [self.lower] if self.number >= 2 else []
         return [*self.command, "run", *flags, *root, *command]
 
     def run(self, *command: str, flags: tuple[str, ...] = (), text: str = "") -> Done:
@@ -89,13 +98,14 @@ class TriedProgram:
 
     @contextmanager
     def running(
-        self, *command: str, flags: tuple[str, ...] = (), words: list[str] | None = None
-    ) -> Iterator[tuple[Started, int]]:
+        self, *command: str, flags: tuple[str, ...] = (), words: list[str] | None = None,
+        fds: tuple[int, ...] = (),
+    ) -> Iterator[tuple[Started, int]]:  # fmt: skip
         """Run a command that goes on; yield (the program, the command's pid). It ends afterwards.
 
         `command` must be one that no other process has. Raises NotYet if it does not begin.
         """
-        started = self.start(words or self.words(*command, flags=flags))
+        started = self.start(words or self.words(*command, flags=flags), fds=fds)
         try:
             pid = wait(lambda: pid_of(command), SECONDS)
             if not pid:
@@ -108,7 +118,8 @@ class TriedProgram:
     def in_bundle(self, name: str, document: dict[str, Any]) -> list[str]:
         """Write a bundle with this config.json; return the command line that runs it."""
         directory = self.bundle(name, document)
-        return [*self.command, "run", "--bundle", str(directory), *([name] * (self.number == 9))]
+        own_id = [f"{name}-{next(self._ids)}"] if self.number == 9 else []
+        return [*self.command, "run", "--bundle", str(directory), *own_id]
 
     def bundle(self, name: str, document: dict[str, Any]) -> Path:
         """Write a bundle with this config.json, of a root filesystem with the layers."""
@@ -116,24 +127,21 @@ class TriedProgram:
 
     def with_gpus(self, gpus: str, script: str) -> Done:
         """Run a script of sh with GPUs, as this level asks for them. Raises NotYet."""
-        if self.number < 9:
-            return self.run("/bin/sh", "-c", script, flags=("--gpus", gpus))
-        document = material.config(args=["/bin/sh", "-c", script])
-        document["process"]["env"].append(f"NVIDIA_VISIBLE_DEVICES={gpus}")
-        return self.call(self.in_bundle("gpus", document))
+        return self.run("/bin/sh", "-c", script, flags=("--gpus", gpus))
 
     def runtime(self, *words: str) -> Done:
         """Call a command of level 9, with a state root in the sandbox. Raises NotYet."""
         return self.call([*self.command, "--root", str(material.HOME / "root"), *words])
 
     def start(
-        self, words: list[str], text: str = "", before: Callable[[], None] | None = None
-    ) -> Started:
+        self, words: list[str], text: str = "", before: Callable[[], None] | None = None,
+        fds: tuple[int, ...] = (),
+    ) -> Started:  # fmt: skip
         """Start a command line with this standard input, and return at once.
 
-        `before` is called in the process that becomes the program.
+        `before` is called in the process that becomes the program, which inherits `fds`.
         """
-        return Started(words, self.env, text, " ".join(words[len(self.command) :]), before)
+        return Started(words, self.env, text, " ".join(words[len(self.command) :]), before, fds)
 
 
 class Started:
@@ -141,7 +149,7 @@ class Started:
 
     def __init__(
         self, words: list[str], env: dict[str, str], text: str, called: str,
-        before: Callable[[], None] | None,
+        before: Callable[[], None] | None, fds: tuple[int, ...],
     ) -> None:  # fmt: skip
         self.called = called
         """What it was called with, in words."""
@@ -152,7 +160,7 @@ class Started:
             given.seek(0)
             self._process = subprocess.Popen(
                 words, env=env, stdin=given, stdout=self._out, stderr=self._err,
-                start_new_session=True, extra_groups=_GROUPS, preexec_fn=before,
+                start_new_session=True, extra_groups=_GROUPS, preexec_fn=before, pass_fds=fds,
             )  # fmt: skip
         self.pid = self._process.pid
 
@@ -169,11 +177,6 @@ class Started:
         if gap := _GAP.search(err):
             raise NotYet("not-written", gap[1])
         return Done(status if status >= 0 else 128 - status, self._out.read(_LONGEST), err)
-
-    def kill(self) -> None:
-        """Kill it, and no other process."""
-        self._process.kill()
-        self._process.wait()
 
     def end(self) -> None:
         """Kill it, with all in its session and in the sandbox."""

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -56,18 +57,21 @@ static void build(const char *layers)
     must(mount("proc", path, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "proc");
     mkdir(in(root, "dev"), 0755);
     must(mount("tmpfs", path, "tmpfs", MS_NOSUID, "mode=755"), "dev");
+    mkdir(in(root, "sys"), 0755);
+    must(mount("sysfs", path, "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, NULL), "sys");
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
         must(mknod(in(root, nodes[i].name), S_IFCHR | 0666, makedev(1, nodes[i].minor)), path);
     must(symlink("/proc/self/fd", in(root, "dev/fd")), path);
 }
 
-static void init(const char *layers, char **command, int from_runtime)
+static void init(const char *hostname, const char *layers, char **command, int from_runtime)
 {
     char byte;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     umask(0);
     build(layers);
+    must(sethostname(hostname, strlen(hostname)), "sethostname");
     dprintf(to_runtime, "RUN_HOOKS\n");
     if (read(from_runtime, &byte, 1) != 1)
         _exit(1); /* the runtime has died */
@@ -107,13 +111,18 @@ static void clean(void)
         fprintf(stderr, "level 3: %s is left\n", directory);
 }
 
-int main(int argc, char **argv)
+static int whole(int argc, char **argv)
 {
     int ends[4], status = 1, heard, wait_status = 0;
-    const char *names[] = {"from-init.fifo", "to-init.fifo"};
+    const char *names[] = {"from-init.fifo", "to-init.fifo"}, *hostname = "level3";
 
+    if (argc > 3 && !strcmp(argv[2], "--hostname")) {
+        hostname = argv[3];
+        memmove(argv + 2, argv + 4, (argc - 3) * sizeof *argv);
+        argc -= 2;
+    }
     if (argc < 4 || strcmp(argv[1], "run")) {
-        fprintf(stderr, "usage: level3 run LOWERDIR COMMAND ...\n");
+        fprintf(stderr, "usage: level3 run [--hostname NAME] LOWERDIR COMMAND ...\n");
         return 2;
     }
     if (!mkdtemp(directory))
@@ -133,7 +142,7 @@ int main(int argc, char **argv)
         close(ends[3]);
         to_runtime = ends[1];
         signal(SIGPIPE, SIG_DFL);
-        init(argv[2], argv + 3, ends[2]);
+        init(hostname, argv[2], argv + 3, ends[2]);
     }
     close(ends[1]);
     close(ends[2]);
@@ -154,4 +163,29 @@ int main(int argc, char **argv)
     if (heard == -1)
         fprintf(stderr, "level 3: init has died\n");
     return heard > 0 ? heard : 1;
+}
+
+static int words, status;
+
+static void *in_a_thread(void *argv)
+{
+    status = whole(words, argv);
+    return NULL;
+}
+
+/* With SECOND_THREAD another thread than the first one clones init. */
+int main(int argc, char **argv)
+{
+#ifdef SECOND_THREAD
+    pthread_t thread;
+
+    words = argc;
+    if (pthread_create(&thread, NULL, in_a_thread, argv) || pthread_join(thread, NULL))
+        return 1;
+    return status;
+#else
+    words = argc;
+    in_a_thread(argv);
+    return status;
+#endif
 }

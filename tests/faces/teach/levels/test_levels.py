@@ -3,81 +3,29 @@
 import ast
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
-import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from conftest import VERSION_2_ALONE, Program, wait_until
-from minirun.core.kernel import mountinfo
+from faces.teach.levels.checked import LEVELS, check, finding
 from minirun.faces.teach.levels import checks, programs
 from minirun.faces.teach.levels.programs import Level
 from required import installed
 
 TOP = Path(__file__).parents[4]
-LEVELS = programs.levels()
-WRONG = [
-    (name, row)
-    for name, rows in tomllib.loads(Path(__file__).with_name("wrong.toml").read_text()).items()
-    for row in rows
-]
-NEEDS = {8: ["nft", "ip"]}
-"""Programs that a level calls besides."""
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    before = left()
-    yield
-    assert left() == before
-
-
-def left() -> dict[str, Any]:
-    """What a check may not change: mounts, links, cgroups of sandboxes, files of the ladder."""
-    own = f"minirun-level-{os.getpid()}"
-    return {
-        "mounts": [m for m in mountinfo.read() if "/run/ladder" in m.mount_point],
-        "links": [name for name in os.listdir("/sys/class/net") if name.startswith("ladder")],
-        "cgroups": [p for p in Path("/sys/fs/cgroup").glob("*/minirun-level-*") if p.name == own],
-        "files": os.path.exists("/run/ladder"),
-    }
-
-
-def check(
-    minirun: Program, level: Level, *command: str, status: int = 1
-) -> subprocess.CompletedProcess[str]:
-    """`level check`, which asks in English; its exit status is the expected one."""
-    for name in NEEDS.get(level.number, []):
-        installed(name)
-    done = minirun("--lang", "en", "level", "check", str(level.number), *command, timeout=110)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done
-
-
-def finding(done: subprocess.CompletedProcess[str]) -> str:
-    found = re.match(r"Not yet \((.*)\)\. \d+ of \d+ checks hold", done.stdout)
-    assert found, done.stdout + done.stderr
-    return found[1]
-
-
-def beside_the_library(folder: Path, level: Level, text: str) -> str:
-    """Write a program of a level, with linux.py beside it."""
-    shutil.copy(programs.folder() / programs.LIBRARY, folder)
-    (folder / level.file).write_text(text)
-    return str(folder / level.file)
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
 def test_the_solution_holds(minirun: Program, level: Level) -> None:
     done = check(minirun, level, str(level.path), status=0)
-    assert f"Level {level.number} holds: {len(checks.CHECKS[level.number])} checks" in done.stdout
+    count = len(checks.promises(level.number))
+    assert f"Level {level.number} holds: {count} checks" in done.stdout
+    assert done.stdout.count("✓") == count and not {*"✗–"} & {*done.stdout}
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
@@ -91,33 +39,14 @@ def test_the_skeleton_fails_where_it_says(minirun: Program, level: Level, tmp_pa
     assert " ".join(level.gaps[gap[1]].split()) in " ".join(done.stdout.split())
 
 
-@pytest.mark.parametrize(("name", "row"), WRONG, ids=lambda each: each if isinstance(each, str)
-                         else each["title"].replace(" ", "-"))  # fmt: skip
-def test_a_wrong_program_gets_its_hint(
-    minirun: Program, name: str, row: dict[str, Any], tmp_path: Path
-) -> None:
-    level = programs.find(name)
-    text = level.path.read_text()
-    for old, new in row["edits"]:
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    done = check(minirun, level, beside_the_library(tmp_path, level, text))
-    assert finding(done) == row["finding"], done.stdout
-    hint = programs.findings()[row["finding"]].hint
-    assert hint.split("{")[0].split()[0] in done.stdout.partition("Hint:")[2]
-
-
-def test_each_level_has_five_wrong_programs() -> None:
-    for level in LEVELS:
-        assert len([name for name, _ in WRONG if name == level.name]) >= 5
-
-
 def test_level_3_in_c(minirun: Program, tmp_path: Path) -> None:
-    compiler = installed("gcc")
+    """Also if a second thread clones init: then the first one has no child."""
+    compiler, source = installed("gcc"), Path(__file__).with_name("level3.c")
     binary = tmp_path / "level3"
-    source = Path(__file__).with_name("level3.c")
-    subprocess.run([compiler, "-Wall", "-Werror", "-o", binary, source], check=True)
-    check(minirun, LEVELS[3], "--", str(binary), status=0)
+    for flags in ((), ("-DSECOND_THREAD",)):
+        words = [compiler, "-Wall", "-Werror", "-pthread", *flags, "-o", binary, source]
+        subprocess.run(words, check=True)
+        check(minirun, LEVELS[3], "--", str(binary), status=0)
     wrong = source.read_text().replace("MS_REC | MS_PRIVATE", "MS_PRIVATE")
     (tmp_path / "wrong.c").write_text(wrong)
     subprocess.run([compiler, "-o", binary, tmp_path / "wrong.c"], check=True)

@@ -15,7 +15,7 @@ import pytest
 from conftest import Program
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mountinfo
-from minirun.faces.teach.levels import sandbox
+from minirun.faces.teach.levels import checks, sandbox
 from minirun.faces.teach.levels.sandbox import witness
 
 HERE = Path(__file__).parent
@@ -95,13 +95,18 @@ def test_a_slip_harms_nothing(
     assert said["err"] == "" or OTHERS in said["err"]
 
 
+HELD = [["", ""]] * len(checks.promises(0))
+
+
 @pytest.mark.parametrize("said", [
-    "", "no JSON", "[]", '"text"', '{"key": "hangs"}', '{"key": 1, "detail": "", "held": "0"}',
-    '{"key": "made-up", "detail": "", "held": "0"}',
-    '{"key": "hangs", "detail": "", "held": "0", "more": ""}',
+    "", "no JSON", "[]", '"text"', "{}", *map(json.dumps, (
+        HELD[1:], [*HELD, ["", ""]], [*HELD[1:], ["made-up", ""]], [*HELD[1:], ["hangs", 1]],
+        [*HELD[1:], ["hangs"]], [*HELD[1:], "hangs"], [*HELD[1:], ["hangs", "", ""]],
+        [*HELD[1:], [["hangs"], ""]],
+    )),
 ])  # fmt: skip
 def test_an_answer_that_the_program_has_made_up(said: str) -> None:
     """The program is root beside process 1, and can write to its output."""
     with pytest.raises(MinirunError, match="the sandbox's answer is no finding"):
-        sandbox._finding(said)
-    assert sandbox._finding("{}") == {}
+        sandbox._results(said, 0)
+    assert sandbox._results(json.dumps(HELD), 0) == HELD

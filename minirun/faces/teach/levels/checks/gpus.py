@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from minirun.faces.teach.levels import material
 from minirun.faces.teach.levels.tried import NotYet, TriedProgram
 
 
@@ -11,19 +12,38 @@ def nodes_are_there(program: TriedProgram) -> None:
     """/dev has the nodes of the GPUs that were asked for, and of no others."""
     done = program.with_gpus("0,2", "ls /dev")
     names = done.out.split()
-    if {"nvidia1", "nvidia3"} & set(names):
+    nodes = [f"nvidia{minor}" for _, minor in _gpus(program)]
+    if {nodes[1], nodes[3]} & set(names):
         raise NotYet("gpu-too-many")
-    for name in ("nvidia0", "nvidia2", "nvidiactl", "nvidia-uvm"):
+    for name in (nodes[0], nodes[2], "nvidiactl", "nvidia-uvm"):
         if name not in names:
             raise NotYet("gpu-nodes", name if names else done.said)
 
 
 def gpus_are_listed(program: TriedProgram) -> None:
-    """nvidia-smi lists these GPUs, in their order."""
+    """nvidia-smi lists these GPUs, in their order, and /proc has no others."""
+    wanted = [_gpus(program)[index][0] for index in (0, 2)]
     done = program.with_gpus("0,2", "nvidia-smi -L")
-    listed = re.findall(r"GPU-[a-z0-9-]*?(\d)\)", done.out)
-    if listed != ["0", "2"]:
+    listed = re.findall(r"UUID: (\S+)\)", done.out)
+    if listed != wanted:
         raise NotYet("gpu-not-listed", done.said if not listed else ", ".join(listed))
+    done = program.with_gpus("0,2", "cat /proc/driver/nvidia/gpus/*/information")
+    if re.findall(r"UUID:\s*(\S+)", done.out) != wanted:
+        raise NotYet("gpu-told-by-proc", done.said)
+
+
+def gpus_are_named_by_uuid(program: TriedProgram) -> None:
+    """A GPU can be asked for by its UUID, and all of them by `all`."""
+    uuids = [uuid for uuid, _ in _gpus(program)]
+    for asked, wanted in ((uuids[3], uuids[3:]), ("all", uuids)):
+        done = program.with_gpus(asked, "nvidia-smi -L")
+        if re.findall(r"UUID: (\S+)\)", done.out) != wanted:
+            raise NotYet("gpu-name", f"{asked}: {done.said}")
+
+
+def _gpus(program: TriedProgram) -> list[tuple[str, int]]:
+    """Return the UUID and minor number of each GPU of the host, by index."""
+    return material.gpus(program.env["NVIDIA_DRIVER_ROOT"])
 
 
 def libraries_are_there(program: TriedProgram) -> None:
@@ -44,12 +64,13 @@ def libraries_are_there(program: TriedProgram) -> None:
 
 def rules_hold(program: TriedProgram) -> None:
     """The cgroup allows the GPUs that were asked for, and denies the others."""
+    node = f"/dev/nvidia{_gpus(program)[0][1]}"
     script = (
-        "cat /dev/nvidia0; mknod /dev/other c 195 3; cat /dev/other; mknod /dev/disk b 1 0;"
+        f"cat {node}; mknod /dev/other c 195 0; cat /dev/other; mknod /dev/disk b 1 0;"
         " cat /dev/disk; echo x > /dev/null || echo dead"
     )
     done = program.with_gpus("0", script)
-    first = next((line for line in done.err.splitlines() if "nvidia0" in line), "")
+    first = next((line for line in done.err.splitlines() if node in line), "")
     if "not permitted" in first:
         raise NotYet("rule-too-strict", first)
     if "dead" in done.out:

@@ -10,10 +10,17 @@ from minirun.faces.teach.levels import facts, material, tried
 from minirun.faces.teach.levels.material import HOME
 from minirun.faces.teach.levels.tried import NotYet, TriedProgram, wait
 
+_MANY = 400
+"""Mounts of a bundle: they take some ten milliseconds."""
+_PID = "sed -n 's/.*\"pid\": *\\([0-9]*\\).*/\\1/p'"
+"""What a hook finds the pid with, in the state that it reads."""
+
 
 def config_holds(program: TriedProgram) -> None:
     """What config.json says is what the command finds."""
-    script = 'echo "$FROM_CONFIG|$HOME|$(pwd)|$(hostname)|$(cat /which)"; mount; env'
+    script = (
+        'echo "$FROM_CONFIG|$HOME|$(pwd)|$(hostname)|$(cat /which)"; mount; env; ls /dev/pts/ptmx'
+    )
     done = program.call(program.in_bundle("plain", material.config(args=["/bin/sh", "-c", script])))
     first, _, rest = done.out.partition("\n")
     if not first.endswith(material.TOP.strip()):
@@ -30,6 +37,8 @@ def config_holds(program: TriedProgram) -> None:
         raise NotYet("mount-missing", "/made-by-config")
     if not re.search(r"on /sys type sysfs \(ro,nosuid", rest):
         raise NotYet("mount-options", "/sys")
+    if "/dev/pts/ptmx" not in rest:
+        raise NotYet("mount-missing", "/dev/pts, below /dev,")
 
 
 def binds_are_made(program: TriedProgram) -> None:
@@ -58,7 +67,7 @@ def hooks_take_part(program: TriedProgram) -> None:
     for path in (report, look):
         path.unlink(missing_ok=True)
     script = (
-        f"cat > {report}; sleep 0.2; pid=$(sed -n 's/.*\"pid\": *\\([0-9]*\\).*/\\1/p' {report});"
+        f"cat > {report}; sleep 0.2; pid=$({_PID} {report});"
         f" {{ readlink /proc/self/ns/mnt; readlink /proc/$pid/ns/mnt;"
         f" grep -c made-by-config /proc/$pid/mountinfo; ls -d /proc/$pid/root{HOME}; env; }}"
         f" > {look}"
@@ -79,7 +88,7 @@ def _look_at_hook(program: TriedProgram, words: list[str], report: Path, look: P
     """Compare what the hook has written with the container. Raises NotYet."""
     with program.running("sleep", tried.SLEEP, words=words) as (_, pid):
         if not wait(lambda: look.exists() and look.read_text().count("\n") > 3, 2.0):
-            raise NotYet("hook-not-run")
+            raise NotYet("hook-not-run", "prestart")
         state = facts.state(report.read_text())
         if not {"id", "pid", "bundle"} <= state.keys():
             raise NotYet("hook-state", report.read_text().strip() or "nothing")
@@ -98,6 +107,69 @@ def _look_at_hook(program: TriedProgram, words: list[str], report: Path, look: P
             raise NotYet("hooks-hosts-environment")
         if not Path(state["bundle"], "config.json").exists():
             raise NotYet("hook-state", f"bundle: {state['bundle']}")
+
+
+def hooks_see_all_mounts(program: TriedProgram) -> None:
+    """However long the root takes to build, a hook that looks at once finds it built."""
+    found = HOME / "mounts-found"
+    found.unlink(missing_ok=True)
+    script = f"pid=$({_PID}); grep -c /many/ /proc/$pid/mountinfo > {found}"
+    document = material.config(args=["true"])
+    document["mounts"] += [
+        {"destination": f"/many/{at}", "source": str(_shared()), "options": ["bind"]}
+        for at in range(_MANY)
+    ]
+    document["hooks"] = {"prestart": [_hook(script)]}
+    done = program.call(program.in_bundle("plain", document))
+    if not found.exists():
+        raise NotYet("hook-not-run", "prestart")
+    if (count := found.read_text().strip()) != str(_MANY):
+        raise NotYet("hook-too-early-by", f"{count} of {_MANY}")
+    if done.status:
+        raise NotYet("command-not-run", done.said)
+
+
+def all_hooks_run(program: TriedProgram) -> None:
+    """Each hook is run, in its order: prestart's, then createRuntime's."""
+    found = HOME / "hooks-run"
+    found.unlink(missing_ok=True)
+    document = material.config(args=["true"])
+    document["hooks"] = {
+        "createRuntime": [_hook(f"echo three >> {found}")],
+        "prestart": [_hook(f"echo one >> {found}"), _hook(f"echo two >> {found}")],
+    }
+    done = program.call(program.in_bundle("plain", document))
+    said = found.read_text().split() if found.exists() else []
+    if said != ["one", "two", "three"]:
+        raise NotYet("hooks-order", " ".join(said) or done.said)
+
+
+def hooks_end_in_time(program: TriedProgram) -> None:
+    """A hook that takes longer than its timeout has failed."""
+    document = material.config(args=["true"])
+    hook = {"path": "/bin/sleep", "args": ["sleep", "77"], "timeout": 1}
+    document["hooks"] = {"prestart": [hook]}
+    try:
+        done = program.call(program.in_bundle("plain", document))
+    except NotYet as finding:
+        is_hanging = finding.key == "hangs"
+        raise NotYet("hook-timeout") if is_hanging else finding from None
+    if done.status == 0:
+        raise NotYet("hook-timeout")
+    if wait(lambda: not tried.living(), 1.0) is False:
+        raise NotYet("process-left", " ".join(tried.command_of(tried.living()[0])))
+
+
+def namespaces_are_the_bundles(program: TriedProgram) -> None:
+    """What config.json lists is new, and what it does not list is the caller's."""
+    document = material.config(args=["sleep", tried.SLEEP])
+    kinds = ("mount", "pid", "uts", "network")
+    document["linux"]["namespaces"] = [{"type": kind} for kind in kinds]
+    words = program.in_bundle("plain", document)
+    with program.running("sleep", tried.SLEEP, words=words) as (_, pid):
+        for kind, is_new in (("net", True), ("ipc", False)):
+            if (tried.namespace(pid, kind) != tried.namespace("self", kind)) != is_new:
+                raise NotYet("namespaces-ignored", kind)
 
 
 def hooks_can_fail(program: TriedProgram) -> None:

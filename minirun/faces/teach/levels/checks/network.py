@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from minirun.faces.teach.levels import facts, tried
 from minirun.faces.teach.levels.material import PROC
@@ -73,9 +74,54 @@ def containers_differ(program: TriedProgram) -> None:
             raise NotYet("same-address", second[0])
 
 
+def others_are_left_alone(program: TriedProgram) -> None:
+    """The end of one container does nothing to another: the bridge, its address, the rules."""
+    with program.running("sleep", tried.SLEEP) as (_, pid):
+        program.run("true", flags=("-p", f"{_PORT}:80"))
+        gateway = facts.in_namespace(pid, facts.gateway, "net")
+        if not facts.in_namespace(pid, lambda: facts.answers(gateway), "net"):
+            raise NotYet("bridge-taken-away", gateway)
+
+
+def only_its_port_leads_in(program: TriedProgram) -> None:
+    """Other ports of the host stay the host's, and a caller keeps its address."""
+    flags = ("-p", f"{_PORT}:80")
+    sleeping = program.running("sleep", tried.SLEEP, flags=flags)
+    with _machine_outside() as outside, sleeping as (_, pid):
+        seen = _callers(pid, outside, 80, _PORT)
+        if seen != [_OUTSIDE]:
+            raise NotYet("caller-hidden", ", ".join(seen) or "nothing")
+        if _callers(os.getpid(), outside, _PORT + 1, _PORT + 1) != [_OUTSIDE]:
+            raise NotYet("other-port", str(_PORT + 1))
+
+
+def _callers(pid: int, outside: int, listening: int, called: int) -> list[str]:
+    """Return the address that a server in a network namespace sees of a caller from outside.
+
+    It listens on one port, and another is called on the host, which may lead to it.
+    """
+    seen: list[str] = []
+
+    def serve() -> None:
+        seen.append(facts.in_namespace(pid, partial(_peer, listening, 3.0), "net"))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    wait(lambda: facts.in_namespace(outside, partial(_connects, called), "net"), 2.0)
+    thread.join()
+    return [each for each in seen if each]
+
+
+def _connects(port: int) -> bool:
+    """Return True if the host takes a connection to a port."""
+    with suppress(OSError), socket.create_connection((_HOST, port), 0.5):
+        return True
+    return False
+
+
 def links_are_removed(program: TriedProgram) -> None:
-    """No interface and no rule is left."""
-    before, tables = set(os.listdir("/sys/class/net")), _tables()
+    """No interface and no rule is left, of this start nor of an earlier one."""
+    before, tables = set(program.links), _tables()
     program.run("true", flags=("-p", f"{_PORT}:80"))
     wait(lambda: set(os.listdir("/sys/class/net")) <= before, 1.0)
     if new := sorted(set(os.listdir("/sys/class/net")) - before):
@@ -113,10 +159,10 @@ def _machine_outside() -> Iterator[int]:
         holder.wait()
 
 
-def _peer() -> str:
-    """Return the address that a connection to port 9090 comes from; "" if none comes."""
-    with suppress(OSError), socket.create_server(("", 9090)) as server:
-        server.settimeout(tried.SECONDS / 2)
+def _peer(port: int = 9090, seconds: float = tried.SECONDS / 2) -> str:
+    """Return the address that a connection to a port comes from; "" if none comes."""
+    with suppress(OSError), socket.create_server(("", port)) as server:
+        server.settimeout(seconds)
         connection, address = server.accept()
         connection.close()
         return str(address[0])

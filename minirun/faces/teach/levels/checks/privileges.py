@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
+from minirun.core.kernel.namespaces import CLONE_NEWUTS
 from minirun.faces.teach.levels import material, tried
 from minirun.faces.teach.levels.tried import NotYet, TriedProgram
 
@@ -62,6 +64,61 @@ def paths_are_hidden(program: TriedProgram) -> None:
         raise NotYet("proc-sys-writable")
     if done.out.strip():
         raise NotYet("path-visible", done.out.strip()[:40])
+
+
+def masked_paths_are_read_only(program: TriedProgram) -> None:
+    """In a masked directory nothing can be written; a read-only root takes nothing either."""
+    script = "echo x > /made-by-config/x && echo masked; echo x > /new && echo root"
+    document = material.config(args=["/bin/sh", "-c", script])
+    document["linux"]["maskedPaths"] = ["/made-by-config"]
+    document["root"]["readonly"] = True
+    done = program.call(program.in_bundle("plain", document))
+    if "masked" in done.out:
+        raise NotYet("masked-writable")
+    if "root" in done.out:
+        raise NotYet("root-writable")
+
+
+def rlimits_are_set(program: TriedProgram) -> None:
+    """process.rlimits are the command's, soft and hard."""
+    script = "ulimit -S -n; ulimit -H -n"
+    rows = [{"type": "RLIMIT_NOFILE", "soft": 123, "hard": 456}]
+    document = material.config(args=["/bin/sh", "-c", script], rlimits=rows)
+    done = program.call(program.in_bundle("plain", document))
+    if done.out.split() != ["123", "456"]:
+        raise NotYet("rlimits", " ".join(done.out.split()) or done.said)
+
+
+def filter_without_no_new_privs(program: TriedProgram) -> None:
+    """A profile holds without no_new_privs, too, and does not bring it."""
+    document = material.config(args=["sleep", tried.SLEEP], noNewPrivileges=False)
+    document["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+        {"names": ["unshare"], "action": "SCMP_ACT_ERRNO"}]}  # fmt: skip
+    words = program.in_bundle("plain", document)
+    with program.running("sleep", tried.SLEEP, words=words) as (_, pid):
+        filters = [int(tried.status_field(each, "Seccomp_filters")) for each in (pid, os.getpid())]
+        if filters[0] <= filters[1]:
+            raise NotYet("filter-needs-no-new-privs")
+        if tried.status_field(pid, "NoNewPrivs") != "0":
+            raise NotYet("no-new-privs-uninvited")
+
+
+def profile_asks_arguments(program: TriedProgram) -> None:
+    """A rule of the profile may ask about arguments, and has an error number of its own."""
+    script = "unshare -u true; unshare -i true && echo ipc"
+    kept = {kind: ["CAP_SYS_ADMIN"] for kind in ("bounding", "permitted", "effective")}
+    document = material.config(
+        args=["/bin/sh", "-c", script], capabilities=kept, noNewPrivileges=True
+    )
+    condition = {"index": 0, "op": "SCMP_CMP_EQ", "value": CLONE_NEWUTS}
+    document["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+        {"names": ["unshare"], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOSYS,
+         "args": [condition]}]}  # fmt: skip
+    done = program.call(program.in_bundle("plain", document))
+    if "ipc" not in done.out:
+        raise NotYet("filter-args", done.said)
+    if os.strerror(errno.ENOSYS) not in done.err:
+        raise NotYet("filter-errno", done.said)
 
 
 def profile_is_followed(program: TriedProgram) -> None:

@@ -38,13 +38,20 @@ def exit_statuses(program: TriedProgram) -> None:
         raise NotYet("not-executable", str(done.status))
 
 
+def it_forks(program: TriedProgram) -> None:
+    """The command runs in a child: the program itself goes on."""
+    with program.running("sleep", tried.SLEEP) as (started, pid):
+        if pid == started.pid:
+            raise NotYet("no-child")
+
+
 def it_waits(program: TriedProgram) -> None:
     """It ends when the command has ended, and leaves no process."""
     done = program.run("/bin/sh", "-c", "sleep 0.4; echo end")
     if tried.living():
         raise NotYet("not-waited", done.said)
     if done.out != "end\n":
-        raise NotYet("command-not-run", done.said)
+        raise NotYet("words-changed" if done.out else "command-not-run", done.out or done.said)
 
 
 def killed(program: TriedProgram) -> None:

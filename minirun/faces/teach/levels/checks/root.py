@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
+from minirun.core.kernel.mountinfo import Mount
 from minirun.faces.teach.levels import facts, material, tried
 from minirun.faces.teach.levels.tried import NotYet, TriedProgram
 
@@ -30,7 +33,8 @@ def writes_stay_apart(program: TriedProgram) -> None:
 def root_of_the_namespace(program: TriedProgram) -> None:
     """The host's root is not in the mount namespace any more: chroot(2) would leave it there."""
     with program.running("sleep", tried.SLEEP) as (_, pid):
-        if any(mount.source == "sandbox" for mount in facts.mounts(pid).values()):
+        found = (mount for mount in facts.mounts(pid).values() if mount.source == "sandbox")
+        if any(mount.mount_point != "/dev" for mount in found):
             raise NotYet("old-root-mounted")
         if not facts.in_namespace(pid, lambda: Path(f"/{material.WHICH}").exists()):
             raise NotYet("chroot")
@@ -39,9 +43,12 @@ def root_of_the_namespace(program: TriedProgram) -> None:
 def devices_are_there(program: TriedProgram) -> None:
     """/dev has the nodes that programs expect, for every user."""
     script = "for n in null zero full random urandom; do stat -c '%n %a %t:%T' /dev/$n; done"
-    done = program.run("/bin/sh", "-c", script + "; : > /dev/null || echo dead; readlink /dev/fd")
+    done = program.run(
+        "/bin/sh", "-c", script + "; echo > /dev/null || echo dead; readlink /dev/fd"
+    )
     if "dead" in done.out:
-        raise NotYet("device-missing", "null")
+        is_rule = "not permitted" in done.err  # of a cgroup; a mount with nodev says EACCES
+        raise NotYet("null-denied" if is_rule else "device-missing", "null")
     for line, numbers in zip(
         ("null", "zero", "full", "random", "urandom"), ("1:3", "1:5", "1:7", "1:8", "1:9"),
         strict=True,
@@ -52,15 +59,77 @@ def devices_are_there(program: TriedProgram) -> None:
         raise NotYet("device-missing", "fd")
 
 
+def devices_are_its_own(program: TriedProgram) -> None:
+    """/dev is a file system of the container's own: the host's would have all its devices."""
+    with program.running("sleep", tried.SLEEP) as (_, pid):
+        own = {mount.mount_point: mount.device for mount in facts.mounts(pid).values()}
+        hosts = {mount.device for mount in facts.mounts().values() if mount.mount_point == "/dev"}
+        if own.get("/dev") in hosts:
+            raise NotYet("hosts-dev")
+
+
+def sys_is_read_only(program: TriedProgram) -> None:
+    """/sys is there, and cannot be written to."""
+    with program.running("sleep", tried.SLEEP) as (_, pid):
+        found = [each for each in facts.mounts(pid).values() if each.mount_point == "/sys"]
+        if not found or found[-1].fs_type != "sysfs":
+            raise NotYet("sys-missing")
+        if "ro" not in found[-1].options.split(","):
+            raise NotYet("sys-writable")
+
+
 def nothing_is_left(program: TriedProgram) -> None:
-    """After it nothing is left: no file in /run or /tmp, no process, no mount."""
+    """After it nothing is left: no file in /run or /tmp, no process, no mount, no cgroup."""
     before = facts.mounts()
     program.run("true")
-    kept = facts.left_files()
+    compare = _Left(before)
     program.run("true")
-    if tried.living():
-        raise NotYet("process-left", " ".join(tried.command_of(tried.living()[0])))
-    if new := facts.new_mounts(before):
-        raise NotYet("mounts-spread", new[0])
-    if new := sorted(facts.left_files() - kept):
-        raise NotYet("files-left", new[0])
+    compare.now()
+
+
+def nothing_is_left_of_a_failure(program: TriedProgram) -> None:
+    """Nor after a command that is not there, and a hook that fails."""
+    before = facts.mounts()
+    program.run("true")
+    compare = _Left(before)
+    program.run("no-such-program")
+    compare.now()
+    if program.number >= 4:
+        document = material.config(args=["true"])
+        document["hooks"] = {"prestart": [{"path": "/bin/false", "args": ["false"]}]}
+        program.call(program.in_bundle("plain", document))
+        compare.now()
+
+
+def nothing_is_left_of_two(program: TriedProgram) -> None:
+    """Nor after two at once; and the end of one does nothing to the other."""
+    before = facts.mounts()
+    program.run("true")
+    compare = _Left(before)
+    with program.running("sleep", tried.SLEEP) as (started, pid):
+        done = program.run("cat", f"/{material.WHICH}")
+        if done.out != material.TOP:
+            raise NotYet("two-at-once", done.said)
+        if tried.state(pid) in ("", "Z", "X"):
+            raise NotYet("two-at-once", started.wait().said)
+        os.kill(pid, signal.SIGKILL)
+        started.wait()
+    compare.now()
+
+
+class _Left:
+    """What there is after a first start: no later one adds to it."""
+
+    def __init__(self, mounts: dict[int, Mount]) -> None:
+        self.mounts, self.files, self.cgroups = mounts, facts.left_files(), facts.cgroups()
+
+    def now(self) -> None:
+        """Compare. Raises NotYet."""
+        if tried.wait(lambda: not tried.living(), 1.0) is False:
+            raise NotYet("process-left", " ".join(tried.command_of(tried.living()[0])))
+        if new := facts.new_mounts(self.mounts):
+            raise NotYet("mounts-spread", new[0])
+        if new := sorted(facts.left_files() - self.files):
+            raise NotYet("files-left", new[0])
+        if new := sorted(facts.cgroups() - self.cgroups):
+            raise NotYet("cgroup-left", new[0])

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import time
 from contextlib import suppress
+from functools import partial
 
+from minirun.common.waiting import readable
 from minirun.faces.teach.levels import facts, material, tried
-from minirun.faces.teach.levels.material import HOME
+from minirun.faces.teach.levels.material import HOME, PROC
 from minirun.faces.teach.levels.tried import NotYet, TriedProgram, wait
 
 
@@ -52,6 +56,113 @@ def created_waits(program: TriedProgram) -> None:
         raise NotYet("start-twice")
 
 
+def signals_arrive_as_sent(program: TriedProgram) -> None:
+    """kill sends the signal that it is told, by name or number."""
+    found = HOME / "bound" / "signals"
+    found.parent.mkdir(exist_ok=True)
+    found.unlink(missing_ok=True)
+    script = (
+        'for name in USR1 USR2 TERM; do trap "echo $name >> /dir/signals" $name; done;'
+        " echo ready >> /dir/signals; while :; do sleep 0.05; done"
+    )
+    document = material.config(args=["/bin/sh", "-c", script])
+    document["mounts"].append(
+        {"destination": "/dir", "type": "bind", "source": str(found.parent), "options": ["bind"]}
+    )
+    directory = program.bundle("plain", document)
+    if (done := program.runtime("create", "--bundle", str(directory), "signals")).status:
+        raise NotYet("create", done.said)
+    program.runtime("start", "signals")
+
+    def heard(count: int) -> list[str]:
+        words = found.read_text().split() if found.exists() else []
+        return words if len(words) == count else []
+
+    if not wait(partial(heard, 1)):
+        raise NotYet("start", "the command does not run")
+    for count, (word, name) in enumerate((("USR1",) * 2, ("SIGUSR2", "USR2"), ("15", "TERM")), 2):
+        program.runtime("kill", "signals", word)
+        if wait(partial(heard, count))[-1:] != [name]:
+            raise NotYet("kill-other-signal", word)
+    program.runtime("delete", "--force", "signals")
+
+
+def roots_are_apart(program: TriedProgram) -> None:
+    """--root says where containers are: two of one name, under two of them."""
+    directory = str(program.bundle("plain", material.config(args=["sleep", tried.SLEEP])))
+    for root in ("one", "two"):
+        words = [*program.command, "--root", str(HOME / root), "create", "--bundle", directory, "r"]
+        if (done := program.call(words)).status:
+            raise NotYet("root-ignored", done.said)
+    for root in ("one", "two"):
+        program.call([*program.command, "--root", str(HOME / root), "delete", "--force", "r"])
+
+
+def errors_are_logged(program: TriedProgram) -> None:
+    """An error goes to --log, as a line of JSON: an engine shows it to its user."""
+    path = HOME / "log.json"
+    path.unlink(missing_ok=True)
+    directory = str(program.bundle("plain", material.config(args=["no-such-program"])))
+    words = ("--log", str(path), "--log-format", "json", "create", "--bundle", directory, "log")
+    if program.runtime(*words).status == 0:
+        program.runtime("delete", "--force", "log")
+        raise NotYet("create-of-nothing")
+    rows = [facts.state(line) for line in (path.read_text() if path.exists() else "").splitlines()]
+    if not any("no-such-program" in str(row.get("msg")) for row in rows):
+        raise NotYet("log", str(rows))
+    if program.runtime("state", "log").status == 0:
+        raise NotYet("delete", "a create that failed leaves a container")
+
+
+def cgroup_is_where_asked(program: TriedProgram) -> None:
+    """linux.cgroupsPath is where its cgroup is: the engine reads the files there."""
+    document = material.config(args=["sleep", tried.SLEEP])
+    document["linux"]["cgroupsPath"] = "/asked-for/here"
+    words = program.in_bundle("plain", document)
+    with program.running("sleep", tried.SLEEP, words=words) as (_, pid):
+        cgroup = facts.cgroup_of(pid, "pids")
+        if not str(cgroup).endswith("/asked-for/here"):
+            raise NotYet("cgroups-path", str(cgroup))
+
+
+def namespace_is_joined(program: TriedProgram) -> None:
+    """A namespace with a path is entered: the engine has made it, with its network."""
+    holder = subprocess.Popen(["unshare", "--net", "sleep", "60"])
+    try:
+        wait(lambda: tried.namespace(holder.pid, "net") != tried.namespace("self", "net"))
+        document = material.config(args=["sleep", tried.SLEEP])
+        row = {"type": "network", "path": f"{PROC}/{holder.pid}/ns/net"}
+        document["linux"]["namespaces"].append(row)
+        words = program.in_bundle("plain", document)
+        with program.running("sleep", tried.SLEEP, words=words) as (_, pid):
+            if tried.namespace(pid, "net") != tried.namespace(holder.pid, "net"):
+                raise NotYet("namespace-path")
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+def late_hooks_run(program: TriedProgram) -> None:
+    """poststart's hooks are run by start, poststop's by delete."""
+    found = HOME / "late-hooks"
+    found.unlink(missing_ok=True)
+    document = material.config(args=["sleep", tried.SLEEP])
+    document["hooks"] = {
+        kind: [{"path": "/bin/sh", "args": ["sh", "-c", f"echo {kind} >> {found}"]}]
+        for kind in ("poststart", "poststop")
+    }
+    directory = str(program.bundle("plain", document))
+    program.runtime("create", "--bundle", directory, "late")
+    if found.exists():
+        raise NotYet("late-hooks", "poststart, at create")
+    program.runtime("start", "late")
+    if not wait(lambda: found.exists() and found.read_text() == "poststart\n"):
+        raise NotYet("late-hooks", "poststart")
+    program.runtime("delete", "--force", "late")
+    if not wait(lambda: found.read_text() == "poststart\npoststop\n"):
+        raise NotYet("late-hooks", "poststop")
+
+
 def it_is_killed_and_deleted(program: TriedProgram) -> None:
     """kill sends a signal, delete removes what has stopped, and nothing else."""
     if program.runtime("delete", "c").status == 0:
@@ -73,6 +184,7 @@ def it_is_killed_and_deleted(program: TriedProgram) -> None:
 
 def force_ends_it(program: TriedProgram) -> None:
     """delete --force ends what runs, and is content if there is nothing."""
+    before = facts.cgroups()
     _create(program, "f")
     program.runtime("start", "f")
     wait(lambda: tried.pid_of(("sleep", tried.SLEEP)))
@@ -80,8 +192,8 @@ def force_ends_it(program: TriedProgram) -> None:
         raise NotYet("force")
     if program.runtime("delete", "--force", "f").status:
         raise NotYet("force-of-nothing")
-    if left := facts.cgroups() - {""}:
-        raise NotYet("cgroup-left", sorted(left)[0])
+    if left := sorted(facts.cgroups() - before):
+        raise NotYet("cgroup-left", left[0])
 
 
 def terminal_is_sent(program: TriedProgram) -> None:
@@ -92,7 +204,7 @@ def terminal_is_sent(program: TriedProgram) -> None:
         server.bind(str(path))
         server.listen()
         server.settimeout(tried.SECONDS)
-        script = ["/bin/sh", "-c", "tty; test -t 0 && echo terminal"]
+        script = ["/bin/sh", "-c", "tty; test -t 0 && echo terminal; echo controls > /dev/tty"]
         directory = program.bundle("t", material.config(args=script, terminal=True))
         started = program.start(
             [*program.command, "--root", str(HOME / "root"), "create", "--bundle", str(directory),
@@ -103,13 +215,17 @@ def terminal_is_sent(program: TriedProgram) -> None:
                 connection, _ = server.accept()
                 _, fds, _, _ = socket.recv_fds(connection, 100, 1)
                 connection.close()
+                if not fds:
+                    raise NotYet("no-terminal", started.wait().said)
                 started.wait()
                 program.runtime("start", "t")
                 text = _read_terminal(fds[0])
                 os.close(fds[0])
-                if "/dev/pts/0" in text and "terminal" in text:
-                    return
-                raise NotYet("no-terminal", text.strip())
+                if "/dev/pts/0" not in text or "terminal" not in text:
+                    raise NotYet("no-terminal", text.strip())
+                if "controls" not in text:
+                    raise NotYet("terminal-controls-nothing")
+                return
             raise NotYet("no-terminal")
         finally:
             started.end()
@@ -132,9 +248,9 @@ def _create(program: TriedProgram, name: str, *flags: str) -> None:
 
 
 def _read_terminal(fd: int) -> str:
-    """Return what a terminal prints until its last process has closed it."""
-    text = b""
+    """Return what a terminal prints until its last process has closed it, or time is over."""
+    text, end = b"", time.monotonic() + tried.SECONDS
     with suppress(OSError):  # EIO: it is closed
-        while chunk := os.read(fd, 4096):
+        while readable(fd, end) and (chunk := os.read(fd, 4096)):
             text += chunk
     return text.decode(errors="replace")

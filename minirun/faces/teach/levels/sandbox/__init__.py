@@ -37,7 +37,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 from minirun.common.waiting import readable
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mounts, namespaces, process
-from minirun.faces.teach.levels import programs
+from minirun.faces.teach.levels import checks, programs
 from minirun.faces.teach.levels.sandbox import cgroups, hostfiles, mount_guard, settings, witness
 from minirun.faces.teach.levels.sandbox.cgroups import SandboxCgroups
 
@@ -63,13 +63,16 @@ class Job(NamedTuple):
     """The root directory of the simulated driver."""
     majors: list[int]
     """The major numbers of its nodes."""
+    first: bool
+    """Whether to end at the first check that does not hold."""
 
 
 class CheckAnswer(NamedTuple):
     """What a check has found."""
 
-    finding: dict[str, str]
-    """"key", "detail" and "held"; empty if all holds."""
+    results: list[list[str]]
+    """Of each promise of the level a finding's key, and its detail: see checks.results. If the
+    program used up the sandbox's memory, that alone."""
     changed: str
     """What the program has done to the host's files, had they not been copies; "" if nothing."""
     refused: list[str]
@@ -93,7 +96,7 @@ def run(job: Job, seconds: float) -> CheckAnswer:
             raise MinirunError(text, error.hint) from None
         raise
     harmed = witness.differences(before, witness.look())
-    return CheckAnswer(found["finding"], found["changed"], found["refused"], harmed)
+    return CheckAnswer(found["results"], found["changed"], found["refused"], harmed)
 
 
 def _found(job: Job, seconds: float) -> dict[str, Any]:
@@ -179,14 +182,14 @@ def _tried(job: Job, own: SandboxCgroups) -> dict[str, Any]:
     command = settings.Inside(sys.executable, paths, search, own.path)
     config = settings.config(copy, command, job.majors, listener)
     (BASE / "config.json").write_text(json.dumps(config))
-    finding = _run_container(job, guard, paths, own)
-    return {"finding": finding, "changed": next(copy.changes(), ""), "refused": guard.refused}
+    found = _run_container(job, guard, paths, own)
+    return {"results": found, "changed": next(copy.changes(), ""), "refused": guard.refused}
 
 
 def _run_container(
     job: Job, guard: mount_guard.MountGuard, paths: list[str], own: SandboxCgroups
-) -> dict[str, str]:
-    """Run `minirun run` to its end; return the finding. Raises MinirunError, OSError."""
+) -> list[list[str]]:
+    """Run `minirun run` to its end; return what was found. Raises MinirunError, OSError."""
     words = ["-m", "minirun", "--root", str(BASE / "state"), "run", "--bundle", str(BASE), "level"]
     env = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": os.pathsep.join(paths),
            "MINIRUN_STORE": str(BASE / "store"), "MINIRUN_LOG": "off"}  # fmt: skip
@@ -208,11 +211,11 @@ def _run_container(
         err.seek(0)
         text, said = out.read(_LONGEST_ANSWER), err.read(_LONGEST_ANSWER).strip()
     if status in (128 + signal.SIGKILL, -signal.SIGKILL):
-        return {"key": "memory-used-up", "detail": f"{cgroups.MEMORY >> 20} MiB", "held": "0"}
+        return [["memory-used-up", f"{cgroups.MEMORY >> 20} MiB"]]
     if status or not text:
         last = said.splitlines()[-1].removeprefix("minirun: ") if said else f"status {status}"
         raise MinirunError(f"the sandbox ended before the check did: {last}")
-    return _finding(text)
+    return _results(text, job.number)
 
 
 def _memory_file(text: str = "") -> TextIO:
@@ -223,7 +226,7 @@ def _memory_file(text: str = "") -> TextIO:
     return file
 
 
-def _finding(text: str) -> dict[str, str]:
+def _results(text: str, number: int) -> list[list[str]]:
     """Return what process 1 of the sandbox says it found. Raises MinirunError.
 
     The learner's program is root beside it, so what it says is taken for no more than text.
@@ -237,11 +240,13 @@ def _finding(text: str) -> dict[str, str]:
         raise MinirunError(f"this check needs {name}, which is not installed", hint)
     if isinstance(found, dict) and isinstance(found.get("crash"), str):
         raise MinirunError(f"the check itself failed: {found['crash']}")
+    keys = {"", checks.WITHHELD, *programs.findings()}
     if (
-        not isinstance(found, dict)
-        or set(found) not in ({"key", "detail", "held"}, set())
-        or not all(isinstance(value, str) for value in found.values())
-        or found.get("key", "hangs") not in programs.findings()
+        not isinstance(found, list)
+        or len(found) != len(checks.promises(number))
+        or not all(isinstance(row, list) and len(row) == 2 for row in found)
+        or not all(isinstance(text, str) for row in found for text in row)
+        or not all(key in keys for key, _ in found)
     ):
         raise MinirunError("the sandbox's answer is no finding", "run it once more")
     return found

