@@ -5,8 +5,11 @@ from __future__ import annotations
 import difflib
 import itertools
 import os
+import shlex
 import shutil
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from minirun.cli import entry_of, verb
@@ -29,7 +32,9 @@ COMMANDS = dict.fromkeys(
     ("list", "start", "check", "solution", "diff", "image", "driver"), __name__
 )
 _WIDTH = 92
-_CHECK_SECONDS = 300.0
+_CHECK_SECONDS, _LOOK_SECONDS = 300.0, 0.3
+_FIRST_STAGES, _FIRST_GPUS = 3, 5
+"""The levels from which a program has the handshake that observe draws, and GPUs."""
 
 
 class LevelCommand(Flags):
@@ -49,6 +54,7 @@ class LevelCheck(Flags):
 
     command, mixed = "level check", False
     first: bool
+    watch: bool
 
 
 class LevelSolution(Flags):
@@ -103,15 +109,37 @@ def main_start(args: list[str], settings: Settings) -> int:
 
 
 def main_check(args: list[str], settings: Settings) -> int:
-    """Start a learner's program and ask the kernel: 0 if all holds, else 1."""
+    """Start a learner's program and ask the kernel: 0 if all holds, else 1.
+
+    With --watch again and again, when the program has changed, until ^C.
+    """
     flags = LevelCheck(args)
     if len(flags.args) < 2:
         flags.refuse()
-    level, words = _level(flags.args[0], settings)
+    level, _ = _level(flags.args[0], settings)
     command = _command(flags.args[1:])
     if unprivileged():
         raise UsageError("level check needs root: it makes namespaces and cgroups", "sudo", 1)
-    answer = _answer(level, command, settings, first=flags.first)
+    while flags.watch:
+        seen = _changed(command)
+        _check(level, command, settings, first=flags.first)
+        while _changed(command) in ("", seen):
+            time.sleep(_LOOK_SECONDS)
+        show([""])
+    return _check(level, command, settings, first=flags.first)
+
+
+def _changed(command: list[str]) -> str:
+    """Return when the program of a command line was changed; "" while an editor replaces it."""
+    with suppress(OSError):
+        return str(max(os.stat(word).st_mtime_ns for word in command if os.path.isfile(word)))
+    return ""
+
+
+def _check(level: Level, command: list[str], settings: Settings, *, first: bool) -> int:
+    """Check a program once, and print what was found."""
+    words = programs.words(language.choose(settings.lang))
+    answer = _answer(level, command, settings, first=first)
     count = len(checks.promises(level.number))
     held = [key for key, _ in answer.results].count("")
     found = [row for row in answer.results if row[0] not in ("", checks.WITHHELD)][:1]
@@ -126,6 +154,7 @@ def main_check(args: list[str], settings: Settings) -> int:
     if not found:
         after = words["up" if level.number < checks.TOP else "top"]
         lines = [words["solved"].format(number=level.number, count=count)]
+        lines += [words["observe"].format(line=line) for line in _observed(level, command)]
         return show([*lines, after.format(number=level.number + 1)]) or bool(answer.harmed)
     ((key, detail),) = found
     texts = programs.findings(language.choose(settings.lang))[key]
@@ -208,6 +237,19 @@ def _python() -> str:
         if folder.name == "site-packages" and (folder.parents[2] / "pyvenv.cfg").exists():
             return str(folder.parents[2] / "bin/python3")
     return sys.executable
+
+
+def _observed(level: Level, command: list[str]) -> list[str]:
+    """Return the command line that draws the program's stages; none where there are no stages."""
+    if level.number < _FIRST_STAGES:
+        return []
+    driver, called = 'env NVIDIA_DRIVER_ROOT="$(minirun level driver)" ', shlex.join(command)
+    asked = '"$(minirun level image)"'
+    if level.number == checks.TOP:
+        return [f"minirun observe -- {called} run --bundle DIR ID"]
+    if level.number < _FIRST_GPUS:
+        return [f"minirun observe -- {called} run {asked} true"]
+    return [f"minirun observe -- {driver}{called} run --gpus 0,1 {asked} nvidia-smi -L"]
 
 
 def _list(answer: CheckAnswer, level: Level, settings: Settings) -> list[str]:

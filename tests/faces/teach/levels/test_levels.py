@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import VERSION_2_ALONE, Program, wait_until
-from faces.teach.levels.checked import LEVELS, check, finding
+from faces.teach.levels.checked import LEVELS, beside_the_library, check, finding
 from minirun.faces.teach.levels import checks, programs
 from minirun.faces.teach.levels.programs import Level
 from required import installed
@@ -37,6 +37,32 @@ def test_the_skeleton_fails_where_it_says(minirun: Program, level: Level, tmp_pa
     gap = re.search(r"(\S+) is not written yet", done.stdout)
     assert gap and gap[1] in level.gaps
     assert " ".join(level.gaps[gap[1]].split()) in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(("number", "stages"), [(3, "12367"), (5, "1234567")])
+def test_the_stages_of_a_program_that_holds_are_drawn(
+    minirun: Program, number: int, stages: str
+) -> None:
+    """By the line that the check prints, as it is typed."""
+    done = check(minirun, LEVELS[number], str(LEVELS[number].path), status=0)
+    (line,) = re.findall(r"^Its stages, drawn: (.*)$", done.stdout, re.MULTILINE)
+    path = f"{Path(minirun.path).parent}:{os.environ['PATH']}"
+    drawn = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False,
+                           env=os.environ | {"PATH": path})  # fmt: skip
+    assert drawn.returncode == 0, drawn.stderr
+    assert all(f"\n{stage} " in drawn.stderr for stage in stages), drawn.stderr
+
+
+def test_it_is_checked_again_when_it_has_changed(minirun: Program, tmp_path: Path) -> None:
+    program = Path(beside_the_library(tmp_path, LEVELS[0], LEVELS[0].path.read_text()))
+    words = minirun.argv("--lang", "en", "level", "check", "--watch", "0", str(program))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout
+        assert any(line.startswith("Level 0 holds") for line in started.stdout)
+        program.write_text(program.read_text().replace("return 126", "return 127"))
+        assert any(line.startswith("Not yet (not-executable)") for line in started.stdout)
+        started.send_signal(signal.SIGINT)
+        assert started.wait(20) == 128 + signal.SIGINT
 
 
 def test_level_3_in_c(minirun: Program, tmp_path: Path) -> None:
