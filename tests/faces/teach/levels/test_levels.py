@@ -65,6 +65,16 @@ def test_it_is_checked_again_when_it_has_changed(minirun: Program, tmp_path: Pat
         assert started.wait(20) == 128 + signal.SIGINT
 
 
+@pytest.mark.parametrize("runtime", ["runc", "crun"])
+def test_a_real_runtime_holds_all_but_the_gpus(minirun: Program, runtime: str) -> None:
+    installed(runtime)
+    done = check(minirun, LEVELS[9], "--", runtime)
+    held = [line for line in done.stdout.splitlines() if line.startswith("✓")]
+    missing = [line for line in done.stdout.splitlines() if line.startswith("✗")]
+    assert len(held) + len(missing) == len(checks.promises(9))
+    assert all(line.startswith("✗ 5") or "NVIDIA" in line for line in missing), done.stdout
+
+
 def test_level_3_in_c(minirun: Program, tmp_path: Path) -> None:
     """Also if a second thread clones init: then the first one has no child."""
     compiler, source = installed("gcc"), Path(__file__).with_name("level3.c")

@@ -184,7 +184,7 @@ def hooks_can_fail(program: TriedProgram) -> None:
     done = program.call(program.in_bundle("failing", document))
     if marker.exists() or done.status == 0:
         raise NotYet("failing-hook-ignored")
-    if "hook says no" not in done.err:
+    if "hook says no" not in done.err and program.number < 9:  # crun says the exit status alone
         raise NotYet("hooks-words-lost", done.said)
     if wait(lambda: not tried.living(), 2.0) is False:
         raise NotYet("process-left", " ".join(tried.command_of(tried.living()[0])))

@@ -43,6 +43,8 @@ _WITHOUT_FS = (
 )  # fmt: skip
 _MAGIC, _MAGIC_MASK = 0xC0ED0000, 0xFFFF0000
 """MS_MGC_VAL, which old callers of mount(2) add to the flags, and the kernel takes away."""
+_BY_FD = re.compile(r"/proc/(?:self|thread-self)/fd/(\d+)(/.*|)")
+"""How crun names what it has opened."""
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102  # ioctl of seccomp_unotify(2)
 _CONTINUE = 1
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
@@ -130,12 +132,7 @@ class MountGuard:
             if fstype not in self.refused:
                 self.refused.append(fstype)
             raise os_error(errno.EPERM)
-        if fstype != "sysfs" or not makes:
-            caller.mount(source, target, fstype, flags, data)
-            return
-        caller.mount(source, target, fstype, flags | mounts.MS_RDONLY, data)
-        if not flags & mounts.MS_RDONLY:  # a check reads that; the file system stays read-only
-            caller.mount(None, target, None, flags | mounts.MS_REMOUNT | mounts.MS_BIND, None)
+        caller.mount(source, target, fstype, flags, data, is_sysfs=makes and fstype == "sysfs")
 
 
 class _Caller:
@@ -159,14 +156,15 @@ class _Caller:
         return raw.partition(b"\0")[0].decode(errors="surrogateescape")
 
     def mount(
-        self, source: str | None, target: str, fstype: str | None, flags: int, data: str | None
+        self, source: str | None, target: str, fstype: str | None, flags: int, data: str | None,
+        *, is_sysfs: bool,
     ) -> None:  # fmt: skip
         """Mount as this thread would. Raises OSError."""
         child = os.fork()
         if child == 0:
             status = errno.EPERM
             with suppress(BaseException):
-                status = self._in_child(source, target, fstype, flags, data)
+                status = self._in_child(source, target, fstype, flags, data, is_sysfs)
             os._exit(status)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status:
@@ -174,11 +172,13 @@ class _Caller:
             raise os_error(number)
 
     def _in_child(self, source: str | None, target: str, fstype: str | None, flags: int,
-                  data: str | None) -> int:  # fmt: skip
+                  data: str | None, is_sysfs: bool) -> int:  # fmt: skip
         """Be this thread as far as mount(2) looks at it, and mount; return the error, 0 if none."""
         place = f"/proc/{self._thread}"
         opened = {name: os.open(f"{place}/ns/{name}", os.O_RDONLY) for name in _NAMESPACES}
         root, here = (os.open(f"{place}/{name}", os.O_PATH) for name in ("root", "cwd"))
+        if by_fd := _BY_FD.fullmatch(target):  # this process has other descriptors
+            here, target = os.open(f"{place}/fd/{by_fd[1]}", os.O_PATH), f".{by_fd[2]}"
         if not int(_status(self._thread, "CapEff"), 16) >> _CAP_SYS_ADMIN & 1:
             return errno.EPERM
         # Its pid was not taken by another process before these files were opened.
@@ -194,7 +194,12 @@ class _Caller:
         try:
             if flags & mounts.MS_REMOUNT and not flags & mounts.MS_BIND:
                 target = _remounted(target, flags)
-            mounts.mount(source, target, fstype, flags, data)
+            kept = mounts.MS_RDONLY if is_sysfs else 0
+            mounts.mount(source, target, fstype, flags | kept, data)
+            if kept & ~flags:  # a check reads what was asked; the file system stays read-only
+                target = os.path.join(os.getcwd(), target)
+                anew = mounts.MS_REMOUNT | mounts.MS_BIND
+                mounts.mount(None, target, None, flags | anew, None)
         except OSError as error:
             os._exit(error.errno or errno.EPERM)
         os._exit(0)
