@@ -158,7 +158,7 @@ def test_what_does_not_stop_is_killed(program: Program, tmp_path: Path) -> None:
     for name in ("a", "b"):
         state = json.loads((program.directory(name) / "state.json").read_text())
         assert state["exit_status"] == 128 + signal.SIGKILL
-    assert "does not exist" in program("stop", "c").stderr
+    assert "does not exist" in program("stop", "nosuch").stderr
 
 
 def test_a_wrong_stop_signal(program: Program, tmp_path: Path) -> None:
