@@ -651,6 +651,7 @@ def init(container, runtime):
         change_root(container.root)
         hide(container.config)
         drop_privileges(container.config)
+        prctl.set_pdeathsig(signal.SIGKILL)  # once more: setuid(2) has cleared it
         execute(container.config["process"])
     except BaseException as error:  # or the runtime's own clean-up would be done in here, too
         return runtime.fail(error)

@@ -115,6 +115,7 @@ PROMISES = (
     Promise(privileges.capabilities_are_few, 7),
     Promise(privileges.privileges_stay_away, 7),
     Promise(privileges.user_is_taken, 7),
+    Promise(privileges.user_ends_with_the_runtime, 7, 8),
     Promise(privileges.paths_are_hidden, 7),
     Promise(privileges.masked_paths_are_read_only, 7),
     Promise(privileges.rlimits_are_set, 7),

@@ -49,10 +49,10 @@ def init_waits(program: TriedProgram) -> None:
         started = program.start(program.words("sleep", tried.SLEEP))
         try:
             pid = wait(partial(facts.init_of, started.pid))
-            _signal_runtime(started, pid, signal.SIGSTOP)
+            signal_runtime(started, pid, signal.SIGSTOP)
             if not all(_waits(pid, seconds) for seconds in (0.6, 1.0)):
                 continue
-            _signal_runtime(started, pid, signal.SIGKILL)
+            signal_runtime(started, pid, signal.SIGKILL)
             if wait(lambda: tried.pid_of(("sleep", tried.SLEEP)), 0.3):
                 raise NotYet("end-taken-for-word")
             return
@@ -63,7 +63,7 @@ def init_waits(program: TriedProgram) -> None:
     raise NotYet("no-handshake")
 
 
-def _signal_runtime(started: Started, init: int, number: signal.Signals) -> None:
+def signal_runtime(started: Started, init: int, number: signal.Signals) -> None:
     """Send a signal to the parent of init, or to what was started: a script may stand before it."""
     parent = 0
     with suppress(OSError):
@@ -116,14 +116,14 @@ def runtime_dies(program: TriedProgram) -> None:
         try:
             pid = wait(partial(facts.init_of, started.pid))
             time.sleep(delay)
-            _signal_runtime(started, pid, signal.SIGKILL)
+            signal_runtime(started, pid, signal.SIGKILL)
             if wait(lambda: not tried.living(), 2.0):
                 continue
             raise NotYet("init-stays", " ".join(tried.command_of(tried.living()[0])))
         finally:
             started.end()
     with program.running("sleep", tried.SLEEP) as (started, pid):
-        _signal_runtime(started, pid, signal.SIGKILL)
+        signal_runtime(started, pid, signal.SIGKILL)
         if not wait(lambda: not tried.living(), 2.0):
             raise NotYet("init-stays", " ".join(tried.command_of(tried.living()[0])))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 
 from minirun.core.kernel.namespaces import CLONE_NEWUTS
 from minirun.faces.teach.levels import material, tried
+from minirun.faces.teach.levels.checks import handshake
 from minirun.faces.teach.levels.tried import NotYet, TriedProgram
 
 _DOCKERS = 0xA80425FB
@@ -50,6 +52,18 @@ def user_is_taken(program: TriedProgram) -> None:
             raise NotYet("groups-kept", " ".join(sorted(groups)))
         if int(tried.status_field(pid, "CapEff"), 16):
             raise NotYet("capability-kept", "CapEff")
+
+
+def user_ends_with_the_runtime(program: TriedProgram) -> None:
+    """If the runtime is killed, a command of another user does not stay either.
+
+    What init has asked for with PR_SET_PDEATHSIG the kernel forgets when its user changes: prctl(2).
+    """
+    flags = ("--user", "1000:1001")
+    with program.running("sleep", tried.SLEEP, flags=flags) as (started, pid):
+        handshake.signal_runtime(started, pid, signal.SIGKILL)
+        if not tried.wait(lambda: not tried.living(), 2.0):
+            raise NotYet("user-stays", " ".join(tried.command_of(tried.living()[0])))
 
 
 def paths_are_hidden(program: TriedProgram) -> None:
