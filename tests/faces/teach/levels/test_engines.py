@@ -3,6 +3,9 @@
 import json
 import os
 import re
+import shlex
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,28 +14,53 @@ import pytest
 
 from conftest import Program
 from engines.clients.containerd_engine import Ctr
-from engines.clients.engine import Docker, Dockerlike, Podman
+from engines.clients.engine import IMAGE, Docker, Dockerlike, Engine, Podman
 from layers import copy_layer, layer_of
 from minirun.faces.teach.levels import material, programs
 from required import installed
 
+TUTORIALS = Path(__file__).parents[4] / "tutorials"
+BLOCK = re.compile(r"(?ms)^```text\n(.*?)^```$")
 GPUS = "ls /dev | grep 'nvidia[0-9]'; nvidia-smi -L"
 
 
+def lines(mark: str) -> str:
+    """What the lesson has one type: its block with these words, in both languages the same."""
+    texts = [path.read_text() for path in sorted(TUTORIALS.glob("level-9-*.md"))]
+    found = {each for text in texts for each in BLOCK.findall(text) if mark in each}
+    assert len(texts) == 2 and len(found) == 1, mark
+    return found.pop()
+
+
 @pytest.fixture
-def runtime(minirun: Program, tmp_path: Path) -> str:
-    """The program, called with a simulated driver."""
-    done = minirun("level", "driver")
-    assert done.returncode == 0, done.stderr
+def home(tmp_path: Path) -> Path:
+    """A home in which the program is ready, and the lesson's script, ladder-runtime."""
     tmp_path.chmod(0o755)
-    path = tmp_path / "runtime"
-    level = programs.levels()[9].path
-    path.write_text(
-        f"#!/bin/sh\nexport NVIDIA_DRIVER_ROOT={done.stdout.strip()}\n"
-        f'exec {sys.executable} {level} "$@"\n'
-    )
-    path.chmod(0o755)
-    return str(path)
+    shutil.copytree(programs.levels()[9].path.parent, tmp_path / "ladder")
+    return tmp_path
+
+
+@pytest.fixture
+def runtime(minirun: Program, home: Path) -> str:
+    """The program, called with a simulated driver, as the lesson has it."""
+    path = f"{Path(minirun.path).parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = os.environ | {"HOME": str(home), "PATH": path, "MINIRUN_STORE": minirun.store}
+    line = ["sh", "-ec", lines("cat > ladder-runtime")]
+    done = subprocess.run(line, cwd=home, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return f"{home}/ladder-runtime"
+
+
+def typed(engine: Engine, name: str, text: str) -> str:
+    """Type lines of the lesson beside the script; its client is the cell's. What is printed."""
+    folder = engine.cell.home / "typed"
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f'#!/bin/sh\nexec {shlex.join(engine.client)} "$@"\n')
+    (folder / name).chmod(0o755)
+    script = f"cd {Path(engine.path).parent}; PATH={folder}:$PATH; {text}"
+    done = engine.cell.run("sh", "-ec", script, env=engine.env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.fixture
@@ -42,7 +70,16 @@ def ctr(runtime: str) -> Iterator[Ctr]:
     engine.close()
 
 
-@pytest.fixture(params=[Docker, Podman], ids=["docker", "podman"])
+class Configured(Docker):
+    """dockerd with the lesson's daemon.json, beside the runtime that is its default."""
+
+    def set_up(self) -> None:
+        text = lines('"runtimes"')
+        self.daemon_json = json.loads(text.replace("/path/to/ladder-runtime", self.path))
+        super().set_up()
+
+
+@pytest.fixture(params=[Configured, Podman], ids=["docker", "podman"])
 def docker(request: pytest.FixtureRequest, runtime: str) -> Iterator[Dockerlike]:
     engine = request.param("minirun", runtime)
     yield engine
@@ -60,6 +97,8 @@ def test_containerd(ctr: Ctr) -> None:
     ctr.clean()
     seen = ctr.run("--env=NVIDIA_VISIBLE_DEVICES=0,2", "sh", "-c", GPUS)
     assert seen.splitlines()[:2] == ["nvidia0", "nvidia2"] and seen.count("SIMULATED") == 2
+    ctr("images", "tag", IMAGE, "docker.io/library/busybox:latest")
+    assert typed(ctr, "ctr", lines("ctr run")).count("SIMULATED") == 2
 
 
 def test_docker_and_podman(docker: Dockerlike) -> None:
@@ -74,6 +113,9 @@ def test_docker_and_podman(docker: Dockerlike) -> None:
     docker("rm", name)
     seen = docker.run("--env=NVIDIA_VISIBLE_DEVICES=0,2", "sh", "-c", GPUS)
     assert seen.splitlines()[:2] == ["nvidia0", "nvidia2"] and seen.count("SIMULATED") == 2
+    docker("tag", IMAGE, "busybox")
+    name = Path(docker.client[0]).name
+    assert typed(docker, name, lines(f"{name} ")).count("SIMULATED") == 2
 
 
 def test_observe_draws_its_seven_stages(minirun: Program, runtime: str, tmp_path: Path) -> None:
