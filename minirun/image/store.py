@@ -181,7 +181,8 @@ _INT64 = 1 << 63
 def _wrong(details: dict[str, Any]) -> str:
     """Return the key of image.json whose value is of the wrong type; "" if none is.
 
-    Older versions of minirun have kept what an image's configuration said. Raises KeyError.
+    Older versions stored an image's configuration unchecked, so any type may be found here. Raises
+    KeyError if a key is missing that each image has.
     """
     for key, kind in (_KEYS | _MORE).items():
         value = details[key] if key in _KEYS else details.get(key, kind())

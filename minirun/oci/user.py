@@ -19,8 +19,8 @@ numbers only. The rules here, and the texts of the errors, are docker's:
     1000:100      1000        100                none
     name:group    its entry   of the group       none
 
-A number is always an id, even if an entry is *named* so. Docker ends at 2^31 - 1; here the
-kernel's limit holds. An unknown name ends the run before the command, so with status 125.
+A number is always an id, even if an entry is *named* so. The highest is
+docker's, 2^31 - 1. An unknown name ends the run before the command, so with status 125.
 """
 
 from __future__ import annotations
@@ -125,7 +125,9 @@ def _memberships(root: FileReader, name: str) -> tuple[int, ...]:
 
 
 def _lines(root: FileReader, path: str, fields: int) -> list[list[str]]:
-    """Return the lines of a colon-separated file, each as `fields` fields; a missing file is empty.
+    """Return the rows of a colon-separated file, each with `fields` fields or more.
+
+    A missing file has none. A row without a first field is left out.
 
     Only a newline ends a line: str.splitlines would also split at U+0085, a form feed and others.
     A line with a NUL, which no environment or argument can carry, is left out.

@@ -90,7 +90,7 @@ class Streams:
             raise
 
     def _open(self, *, terminal: bool) -> None:
-        """Make the command's streams: a terminal, or three descriptors."""
+        """Prepare the command's streams: three descriptors, or a socket for its terminal."""
         if terminal:
             self._prepare_terminal()
         else:

@@ -122,7 +122,10 @@ def _of_each(flags: ConfigFlags, image: Image) -> RunOptions:
 
 
 def _image(flags: ConfigFlags, settings: Settings, container_id: str) -> Image:
-    """Return the image; one that is missing is pulled, or made by a recipe. Raises ImageError."""
+    """Return the image; one that is missing is pulled, or built by a recipe of rootfs-tools.
+
+    Raises ImageError.
+    """
     flags.check("pull", "missing", "always", "never")
     found = None
     if flags.pull != "always" and not flags.platform:
@@ -215,7 +218,10 @@ def _exposed(texts: list[str]) -> list[str]:
 
 
 def log_settings(flags: RunFlags, settings: Settings) -> Settings:
-    """Return the settings with what --log and --log-format of `run` say. Raises UsageError."""
+    """Return the settings; `run`'s own --log and --log-format replace those before the command.
+
+    Raises UsageError.
+    """
     flags.check("log_format", "", "text", "json")
     log_format = flags.log_format or settings.log_format
     return settings._replace(log=flags.log or settings.log, log_format=log_format)

@@ -43,6 +43,7 @@ class Settings(Record):
     cgroup_version: str = "auto"
     debug: bool = False
     log: str = ""
+    """The file that --log names, to which errors are appended, and with the format json events."""
     log_format: str = "text"
     gates: tuple[str, ...] = ()
     systemd_cgroup: bool = False

@@ -53,12 +53,12 @@ def is_id(text: str) -> bool:
 
 
 def is_made_up(container_id: str) -> bool:
-    """Return True for an id of 64 hex digits, as minirun and most engines make them up."""
+    """Return True for an id of 64 hex digits, as minirun and most engines generate it."""
     return len(container_id) == 64 and not container_id.strip("0123456789abcdef")
 
 
 def short(container_id: str) -> str:
-    """Return the begin of an id that was made up, as docker does: 12 of its 64 digits."""
+    """Return the first 12 digits of a generated id, as docker shows it; any other id unchanged."""
     return container_id[:12] if is_made_up(container_id) else container_id
 
 

@@ -122,9 +122,10 @@ class Covers:
         self._first = -1
 
     def directory(self) -> int:
-        """Return a detached mount of an empty tmpfs: of one for all, as with runc. Raises OSError.
+        """Return a detached mount of an empty tmpfs. Raises OSError.
 
-        The first is held open, because only a mount that is attached can be copied.
+        All covers are one tmpfs, as with runc. The first mount of it is kept open, and the others
+        are its copies: the kernel copies a mount only once it is attached.
         """
         if self._first >= 0:
             return mounts.open_tree(self._first, "", _COPY, shown="tmpfs", why=_WHY)
@@ -134,7 +135,7 @@ class Covers:
         return made
 
     def close(self) -> None:
-        """Close the tmpfs that the others are copies of."""
+        """Close the descriptor of the first tmpfs; the covers stay mounted."""
         if self._first >= 0:
             os.close(self._first)
 

@@ -32,7 +32,7 @@ class Root:
 
     @classmethod
     def at(cls, path: str) -> Root:
-        """Open the host's directory `path` as a root. Raises OSError."""
+        """Open the directory `path`, as this process sees it, as a root. Raises OSError."""
         return cls(os.open(path, _DIRECTORY | os.O_CLOEXEC))
 
     def open(self, path: str, flags: int = os.O_PATH, mode: int = 0) -> int:

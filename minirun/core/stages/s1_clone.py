@@ -52,7 +52,7 @@ def plan(container: Container) -> Plan:
 
 
 class NewCgroupNamespace(Record):
-    """Make a cgroup namespace. Its root is the cgroup that init is in at this moment."""
+    """Make a cgroup namespace, whose root is the cgroup that init is in now."""
 
     def describe(self) -> str:
         return "unshare --cgroup"

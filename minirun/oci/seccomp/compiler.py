@@ -123,9 +123,10 @@ class Compiler:
     def add_rule(
         self, action: int, call: str, conditions: Sequence[tuple[int, int, int, int]] = ()
     ) -> None:
-        """Add a rule for a call: (argument's index, operator, value, value two) must all hold.
+        """Add a rule: `call` gets `action` if all conditions hold.
 
-        The default action meets a call that libseccomp does not know.
+        A condition is (index of the argument, operator, value, second value). A call that
+        libseccomp does not know is skipped: it gets the default action.
         """
         number = self._call(call.encode())
         if number == _NO_SUCH_CALL:

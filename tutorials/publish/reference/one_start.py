@@ -142,7 +142,7 @@ def _table(traced: Start, rows: Iterable[Function], absent: Container[Function])
     for each in rows:
         mark = "¹" if each in absent else ""
         link = f"[`{each.file}`](../../minirun/{each.file})"
-        size = f"{traced.executed(each)} of {len(each.lines)}"
+        size = f"{traced.executed(each)} of {len(each.code)}"
         lines.append(f"| `{each.name}`{mark} | {link} | {size} | {_shown(each.text)} |")
     return "\n".join(lines) + "\n"
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import NamedTuple
 
 import minirun as package
@@ -70,9 +71,11 @@ class Function(NamedTuple):
     """With its class, or the function that it stands in: Channel.say, _launch.record."""
     lines: frozenset[int]
     """From `def` to its last line; those of a function in it are not among them."""
+    code: frozenset[int]
+    """Those of them that have something to run: neither `def` nor the docstring."""
     text: str
-    """The first sentence of its docstring. A public or special method without one has its class's;
-    any other "".
+    """The first sentence of its docstring. A public or special method without one has its class's,
+    in brackets; any other "".
     """
 
 
@@ -90,7 +93,7 @@ class Start(NamedTuple):
 
     def executed(self, function: Function) -> int:
         """Return how many lines of a function ran."""
-        return len(function.lines & self.lines[function.file])
+        return len(function.code & self.lines[function.file])
 
 
 def run(command: str, version: int, network: str = "none", program: str = SLOW) -> Start:
@@ -193,6 +196,17 @@ def _functions(file: str) -> list[tuple[int, int, Function]]:
     return list(_below(ast.parse((SOURCE / file).read_text()), file, ""))
 
 
+@cache
+def _code_lines(file: str) -> frozenset[int]:
+    """Return the lines of a file for which the compiler has made instructions."""
+    found, codes = set[int](), [compile((SOURCE / file).read_text(), file, "exec")]
+    while codes:
+        code = codes.pop()
+        found |= {line for *_, line in code.co_lines() if line}
+        codes += [each for each in code.co_consts if isinstance(each, CodeType)]
+    return frozenset(found)
+
+
 def _below(
     node: ast.AST, file: str, name: str, above: ast.ClassDef | None = None
 ) -> Iterator[tuple[int, int, Function]]:
@@ -209,8 +223,9 @@ def _below(
             lines = set(range(child.lineno, last + 1)).difference(*(e.lines for *_, e in inner))
             text = _first_sentence(child)
             if above and not text and not re.match(r"_[a-z]", child.name):
-                text = _first_sentence(above)
-            function = Function(file, own, frozenset(lines), text)
+                text = f"({_first_sentence(above)})"
+            code = lines & _code_lines(file) - {child.lineno}
+            function = Function(file, own, frozenset(lines), frozenset(code), text)
             yield first, last, function
         yield from inner
 

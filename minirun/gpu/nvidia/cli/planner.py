@@ -258,7 +258,7 @@ def gpus_of_nodes(
 
 
 def given_gpus(inventory: Inventory, gpus: tuple[Gpu, ...]) -> tuple[GivenGpu, ...]:
-    """Name what the container gets: a whole GPU, or the MIG devices of one."""
+    """Return a record of each whole GPU, or of each chosen MIG device, that the container gets."""
     all_migs = {gpu.number: gpu.migs for gpu in inventory.gpus}
     given = []
     for gpu in gpus:

@@ -57,7 +57,7 @@ def user_is_taken(program: TriedProgram) -> None:
 def user_ends_with_the_runtime(program: TriedProgram) -> None:
     """If the runtime is killed, a command of another user does not stay either.
 
-    What init has asked for with PR_SET_PDEATHSIG the kernel forgets when its user changes: prctl(2).
+    The kernel clears PR_SET_PDEATHSIG when a process changes its user: prctl(2).
     """
     flags = ("--user", "1000:1001")
     with program.running("sleep", tried.SLEEP, flags=flags) as (started, pid):
