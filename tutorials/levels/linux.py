@@ -1,4 +1,4 @@
-"""System calls that Python has no function for. Errors are OSError, with errno and path.
+"""System calls that Python has no function for. Errors are OSError, with errno, call and path.
 
 Each function is one call of its man page, in section 2 of the manual.
 """
@@ -33,18 +33,18 @@ OPTIONS = {
 }  # fmt: skip
 
 
-def checked(result, path=None):
+def checked(call, result, path=None):
     """Return what a call returned; raise its error if that is -1."""
     if result == -1:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), path)
+        raise OSError(number, f"{call}: {os.strerror(number)}", path)
     return result
 
 
 def syscall(name, *arguments):
     """Make a system call by its number. Integers become 64 bits wide, as the kernel reads them."""
     wide = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
-    return checked(libc.syscall(ctypes.c_long(NUMBERS[name]), *wide))
+    return checked(name, libc.syscall(ctypes.c_long(NUMBERS[name]), *wide))
 
 
 def clone(flags):
@@ -55,7 +55,8 @@ def clone(flags):
 def mount(source, target, kind="", flags=0, data=""):
     """Mount, bind (MS_BIND), remount, or change how mounts propagate (MS_PRIVATE …)."""
     texts = [os.fsencode(each) for each in (source, target, kind)]
-    checked(libc.mount(*texts, ctypes.c_ulong(flags), data.encode()), str(target))
+    result = libc.mount(*texts, ctypes.c_ulong(flags), data.encode())
+    checked(f"mount {kind}".strip(), result, str(target))
 
 
 def mount_options(options):
@@ -68,7 +69,7 @@ def mount_options(options):
 
 def umount(target, flags=0):
     """Unmount; with MNT_DETACH now, even if it is in use."""
-    checked(libc.umount2(os.fsencode(target), flags), str(target))
+    checked("umount", libc.umount2(os.fsencode(target), flags), str(target))
 
 
 def pivot_root(new_root, put_old):
@@ -79,12 +80,12 @@ def pivot_root(new_root, put_old):
 def setns(path, kind):
     """Enter the namespace that a file below /proc/PID/ns stands for; `kind` is its CLONE_NEW…"""
     with open(path) as namespace:
-        checked(libc.setns(namespace.fileno(), kind), path)
+        checked("setns", libc.setns(namespace.fileno(), kind), path)
 
 
 def unshare(flags):
     """Give this process new namespaces. (A new pid namespace is for its children only.)"""
-    checked(libc.unshare(flags))
+    checked("unshare", libc.unshare(flags))
 
 
 def capset(effective, permitted, inheritable):

@@ -163,7 +163,8 @@ def _check(level: Level, command: list[str], settings: Settings, *, first: bool)
     if key == "not-written" and detail in level.gaps:
         show([words["gap"], *_wrapped(level.gaps[detail], "  ")])
     else:
-        show([words["hint"], *_wrapped(texts.hint.format(detail=detail), "  ")])
+        tongue = language.choose(settings.lang)
+        show([words["hint"], *_wrapped(programs.hint(key, detail, tongue), "  ")])
     return 1
 
 

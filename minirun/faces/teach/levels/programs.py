@@ -8,6 +8,8 @@ called. The rest is the level as it is, so that the learner writes the one new i
 from __future__ import annotations
 
 import ast
+import errno
+import os
 import re
 import shutil
 import sys
@@ -27,6 +29,8 @@ _INSTALLED = Path(sys.prefix) / "share/minirun/levels"
 NOT_WRITTEN = "is not written yet"
 """What a gap's error ends with."""
 _WIDTH = 96
+_GENERAL = {"command-not-run", "create", "start", "delete", "error-not-one-line"}
+"""Findings that say no more than that something failed."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,24 @@ def findings(language: str = ENGLISH) -> dict[str, LevelFinding]:
     """Return what the checks can find: key → its texts, with {detail} in some."""
     rows: dict[str, list[str]] = table("levels", language)["finding"]
     return {key: LevelFinding(*row) for key, row in rows.items()}
+
+
+def hint(key: str, detail: str, language: str = ENGLISH) -> str:
+    """Return the hint for a finding: that for an error of a call which `detail` has, or its own.
+
+    `detail` is of any language's program: the error stands there by its name or in words, such as
+    "EBUSY", "Device or resource busy", "device or resource busy". A row without a call is only for
+    findings that say no more than that something failed.
+    """
+    rows: dict[str, str] = table("levels", language)["error"]
+    for name, text in rows.items():
+        *call, number = name.split()
+        words = f"{number}|{re.escape(os.strerror(getattr(errno, number)))}"
+        if re.search(words, detail, re.IGNORECASE) and (
+            re.search(rf"\b{call[0]}", detail, re.IGNORECASE) if call else key in _GENERAL
+        ):
+            return text
+    return findings(language)[key].hint.format(detail=detail)
 
 
 def start(level: Level, directory: Path) -> Path:

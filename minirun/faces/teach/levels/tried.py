@@ -42,6 +42,8 @@ _ANSWER_SECONDS = 3.0
 _GROUPS = (0, 4)
 """Groups of the program besides its own: a command is to have none of them."""
 _ALLOW, _KILL_PROCESS = 0x7FFF0000, 0x80000000  # SECCOMP_RET_, linux/seccomp.h
+_CRASH = re.compile(r"(?m)^(?:panic|fatal error|runtime): .*|^thread '.*' panicked .*")
+"""The line of a Go or a Rust program that has crashed which says why; others have it last."""
 _GAP = re.compile(rf"level \d: (\S+) {NOT_WRITTEN}")
 
 
@@ -62,9 +64,15 @@ class Done:
 
     @property
     def said(self) -> str:
-        """Return its last words, for the learner."""
+        """Return its last words, for the learner: what it has crashed of, or the last line."""
         lines = self.err.strip().splitlines()
-        return lines[-1] if lines else f"exit status {self.status}"
+        return self.crash or (lines[-1] if lines else f"exit status {self.status}")
+
+    @property
+    def crash(self) -> str:
+        """Return the line that says of what it has crashed; "" if there is none."""
+        found = _CRASH.search(self.err)
+        return found[0] if found else ""
 
 
 class TriedProgram:
@@ -221,8 +229,11 @@ def command_of(pid: int) -> tuple[str, ...]:
 
 
 def pid_of(command: tuple[str, ...]) -> int:
-    """Return the pid of the process that is this command; 0 if there is none."""
-    return next((pid for pid in pids() if command_of(pid) == command), 0)
+    """Return the pid of the process that is this command, by its path or name; 0 if none is."""
+    for pid in pids():
+        if (words := command_of(pid)) and (os.path.basename(words[0]), *words[1:]) == command:
+            return pid
+    return 0
 
 
 def namespace(pid: int | str, kind: str) -> str:

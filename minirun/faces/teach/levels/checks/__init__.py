@@ -45,6 +45,8 @@ _LONGEST = 300
 _CHECK_SECONDS, _AFTER_FIRST = 40, 60.0
 """What a check may take; what all may take once one has failed."""
 _MOST_HANGS = 2
+_GPUS = 5
+"""The level whose hook enters init's mount namespace."""
 WITHHELD = "-"
 """The key of a check that could not be asked."""
 
@@ -189,20 +191,23 @@ def _asked(program: TriedProgram, promise: Promise, before: dict[int, Mount]) ->
     try:
         promise.check(program)
     except (OSError, NotYet) as error:
-        finding = _finding(error, before)
+        finding = _finding(error, before, promise.since)
         return finding.key, finding.detail
     finally:
         signal.alarm(0)
     return "", ""
 
 
-def _finding(error: OSError | NotYet, before: dict[int, Mount]) -> NotYet:
-    """Return what has made a check fail. Raises the OSError if it was none of the program's."""
+def _finding(error: OSError | NotYet, before: dict[int, Mount], level: int) -> NotYet:
+    """Return what has made a check of a level's promise fail.
+
+    Raises the OSError if it was none of the program's.
+    """
     if gone := facts.unmounted():
         return NotYet("host-unmounted", gone)
     if isinstance(error, OSError):
         raise error
     spread = facts.new_mounts(before)
     if spread and error.key != "mounts-spread":
-        return NotYet("mounts-spread", spread[0])
+        return NotYet("gpu-outside" if level == _GPUS else "mounts-spread", spread[0])
     return error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from minirun.faces.teach.levels import material
 from minirun.faces.teach.levels.tried import NotYet, TriedProgram
@@ -64,6 +65,9 @@ def libraries_are_there(program: TriedProgram) -> None:
 
 def rules_hold(program: TriedProgram) -> None:
     """The cgroup allows the GPUs that were asked for, and denies the others."""
+    own = "; ".join(Path("/proc/self/cgroup").read_text().split())
+    if "; ".join(program.with_gpus("0", "cat /proc/self/cgroup").out.split()) == own:
+        raise NotYet("same-cgroup", "devices")
     node = f"/dev/nvidia{_gpus(program)[0][1]}"
     script = (
         f"cat {node}; mknod /dev/other c 195 0; cat /dev/other; mknod /dev/disk b 1 0;"

@@ -39,6 +39,15 @@ def config_holds(program: TriedProgram) -> None:
         raise NotYet("mount-options", "/sys")
     if "/dev/pts/ptmx" not in rest:
         raise NotYet("mount-missing", "/dev/pts, below /dev,")
+    document = material.config(args=["ladders-own"])
+    document["process"]["env"] = ["PATH=/own"]
+    words = program.in_bundle("plain", document)
+    own = material.HOME / "bundles/plain/rootfs/own/ladders-own"
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("#!/bin/sh\necho own\n")
+    own.chmod(0o755)
+    if (done := program.call(words)).out != "own\n":
+        raise NotYet("hosts-path", done.said)
 
 
 def binds_are_made(program: TriedProgram) -> None:
@@ -131,17 +140,23 @@ def hooks_see_all_mounts(program: TriedProgram) -> None:
 
 def all_hooks_run(program: TriedProgram) -> None:
     """Each hook is run, in its order: prestart's, then createRuntime's."""
-    found = HOME / "hooks-run"
-    found.unlink(missing_ok=True)
+    found, inherited = HOME / "hooks-run", HOME / "hook-environment"
+    for path in (found, inherited):
+        path.unlink(missing_ok=True)
     document = material.config(args=["true"])
     document["hooks"] = {
         "createRuntime": [_hook(f"echo three >> {found}")],
         "prestart": [_hook(f"echo one >> {found}"), _hook(f"echo two >> {found}")],
     }
+    without = _hook(f"/usr/bin/env > {inherited}")
+    del without["env"]
+    document["hooks"]["createRuntime"].append(without)
     done = program.call(program.in_bundle("plain", document))
     said = found.read_text().split() if found.exists() else []
     if said != ["one", "two", "three"]:
         raise NotYet("hooks-order", " ".join(said) or done.said)
+    if inherited.exists() and "LC_ALL=" in inherited.read_text():
+        raise NotYet("hooks-hosts-environment")
 
 
 def hooks_end_in_time(program: TriedProgram) -> None:

@@ -36,10 +36,10 @@ def exit_statuses(program: TriedProgram) -> None:
         raise NotYet("child-goes-on", done.said)
     is_engines = program.number == 9
     if done.status != 127 and not (is_engines and done.status):
-        raise NotYet("not-found", str(done.status))
+        raise NotYet("not-found", done.crash or str(done.status))
     done = program.run("/etc")
     if done.status != 126 and not (is_engines and done.status):
-        raise NotYet("not-executable", str(done.status))
+        raise NotYet("not-executable", done.crash or str(done.status))
 
 
 def it_forks(program: TriedProgram) -> None:
@@ -47,6 +47,8 @@ def it_forks(program: TriedProgram) -> None:
     with program.running("sleep", tried.SLEEP) as (started, pid):
         if pid == started.pid:
             raise NotYet("no-child")
+        if (own := tried.command_of(pid)[0]) != "sleep":
+            raise NotYet("words-changed", f"{own} {tried.SLEEP}")
 
 
 def it_waits(program: TriedProgram) -> None:

@@ -12,12 +12,15 @@ from minirun.faces.teach.levels.tried import NotYet, TriedProgram
 
 
 def layers_in_order(program: TriedProgram) -> None:
-    """The topmost layer wins, and all layers are there."""
-    done = program.run("cat", f"/{material.WHICH}")
-    if done.out == material.BELOW:
+    """The topmost layer wins, and all layers are there, for every user."""
+    done = program.run("/bin/sh", "-c", f"cat /{material.WHICH}; stat -c %a /")
+    seen, _, mode = done.out.strip().rpartition("\n")
+    if f"{seen}\n" == material.BELOW:
         raise NotYet("layers-turned-round")
-    if done.out != material.TOP:
+    if f"{seen}\n" != material.TOP:
         raise NotYet("not-the-image", done.said)
+    if not mode.endswith("5"):
+        raise NotYet("root-closed", mode)
 
 
 def writes_stay_apart(program: TriedProgram) -> None:

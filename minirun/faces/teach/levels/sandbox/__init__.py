@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -46,8 +47,8 @@ BASE = Path("/run/minirun-levels")
 _FILES = 256 << 20
 """The most that may be written to copies of the host's files, in bytes."""
 _LONGEST_ANSWER = 1 << 16
-_PACKAGES = {"ip": "iproute2"}
-"""Program that a check calls → Debian's package, if it has another name."""
+_NEEDS = {8: {"ip": "iproute2", "nft": "nftables"}}
+"""Level → the programs that its checks call, and Debian's packages of them."""
 
 
 class Job(NamedTuple):
@@ -84,9 +85,14 @@ class CheckAnswer(NamedTuple):
 def run(job: Job, seconds: float) -> CheckAnswer:
     """Check a program in a new sandbox.
 
-    Raises MinirunError if it takes longer than `seconds` or dies, OSError. The host is looked at in
+    Raises MinirunError if it takes longer than `seconds` or dies, or needs a program that is not
+    installed; OSError. The host is looked at in
     each case.
     """
+    for name, package in _NEEDS.get(job.number, {}).items():
+        if not shutil.which(name):
+            hint = f"apt-get install {package}"
+            raise MinirunError(f"this check needs {name}, which is not installed", hint)
     before = witness.look()
     try:
         found = _found(job, seconds)
@@ -235,9 +241,6 @@ def _results(text: str, number: int) -> list[list[str]]:
         found = json.loads(text)
     except ValueError:
         found = None
-    if isinstance(found, dict) and isinstance(name := found.get("missing"), str):
-        hint = f"apt-get install {_PACKAGES.get(name, name)}"
-        raise MinirunError(f"this check needs {name}, which is not installed", hint)
     if isinstance(found, dict) and isinstance(found.get("crash"), str):
         raise MinirunError(f"the check itself failed: {found['crash']}")
     keys = {"", checks.WITHHELD, *programs.findings()}

@@ -28,11 +28,8 @@ def main() -> None:
         answer = _try(Job(*json.load(sys.stdin)))
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
-        if isinstance(error, FileNotFoundError) and "/" not in str(error.filename):
-            answer = {"missing": str(error.filename)}
-        else:
-            name = f"{where.name}, line {where.lineno}"
-            answer = {"crash": f"{type(error).__name__}: {error} ({name})"}
+        name = f"{where.name}, line {where.lineno}"
+        answer = {"crash": f"{type(error).__name__}: {error} ({name})"}
     print(json.dumps(answer), flush=True)
 
 
