@@ -113,6 +113,8 @@ def main_check(args: list[str], settings: Settings) -> int:
     printed = folder.output().splitlines()
     if printed:
         show([words["printed"], *(f"  {line}" for line in printed[-8:])])
+    if folder.has_own_make():
+        show(_wrapped(words["own_make"].format(name=lab.name)))
     return 1
 
 

@@ -128,6 +128,14 @@ class LabFolder:
             if name in said and not image_store.find(self._settings.store, split(name)):
                 workshop.call("find")(name, self._settings)
 
+    def has_own_make(self) -> bool:
+        """Return True if the learner has changed make.sh, which is run at the start alone."""
+        path = self.path / "make.sh"
+        original = _BROKEN / self.name / "make.sh"
+        return original.exists() and (
+            not path.exists() or path.read_bytes() != original.read_bytes()
+        )
+
     def solve(self) -> None:
         """Mend it, as solution.sh has it. Raises MinirunError."""
         self._must(_KEPT_BACK, self.solution())
@@ -184,8 +192,8 @@ class LabFolder:
         if self.state.is_dir():
             names = [each.name for each in self.state.iterdir() if each.name[0] != "."]
             for name in names:
-                self._minirun("delete", "--force", name)
-            self._minirun("gc")
+                self.minirun("delete", "--force", name)
+            self.minirun("gc")
         self._kill()  # what a hook of theirs had begun
         for mount in reversed(mountinfo.read()):
             if Path(mount.mount_point).is_relative_to(self.path):
@@ -205,7 +213,8 @@ class LabFolder:
                     finally:
                         os.close(fd)
 
-    def _minirun(self, *words: str) -> None:
+    def minirun(self, *words: str) -> None:
+        """Call minirun with the lab's own state. Raises MinirunError if it fails."""
         where = ["--root", str(self.state), "--store", self._settings.store]
         argv = [*called.program(), *where, *words]
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)

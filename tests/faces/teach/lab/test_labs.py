@@ -82,6 +82,8 @@ WRONG = {
     ("stacked-overlay", f"sed -i 's|=image|=outside|; s|^place=.*|&/v; {VOLUME}|' run.sh"):
         "no-image",
     ("zombie-init", "sed -i 's/^  for .*//; s/exec sleep/sleep/' run.sh"): "not-done",
+    ("zombie-init", "sed -i 's/^  for .*/  for i in 1 2 3; do : >\\/done-$i; done/' run.sh"):
+        "zombies",
     ("shared-mounts", "sed -i 's/make-shared/make-private/' run.sh"): "host-changed",
     ("shared-mounts", "sed -i '/tmpfs/d' run.sh"): "no-mount",
     ("lost-whiteout", "rm layers/1/secret"): "layer-changed",
@@ -94,6 +96,9 @@ WRONG = {
     ("same-file-system", f"sed -i 's|  pivot_root .*|  exec chroot . {SLEEP}|' run.sh"): "chroot",
     ("same-file-system", f"sed -i 's|{UMOUNT}||; s|^  cd jail|  {BIND}; &|' run.sh"): "old-root",
     ("leaked-descriptor", "sed -i 's/--preserve-fds 2//' run.sh"): "not-handed",
+    ("leaked-descriptor", "sed -i 's|^exec 4<.*|exec 4</etc/shadow|' run.sh"): "leaked",
+    ("leaked-descriptor", "sed -i 's|^exec 4<.*|exec 0</etc/shadow|; s/fds 2/fds 1/' run.sh"):
+        "leaked",
     ("slow-hook", "sed -i 's/^until.*/exit 1/' hooks/licence.sh"): "failed",
     ("missing-library", "sed -i 's/--gpus 0//' run.sh"): "no-node",
     ("dropped-packets", "sed -i 's/policy drop/policy accept/' firewall.nft"): "open",
@@ -128,8 +133,21 @@ def test_a_wrong_repair_is_told_from_a_right_one(minirun: Program, name: str, re
     checked = minirun("lab", "check", name)
     minirun("lab", "reset", name)
     found = WRONG[name, repair]
-    assert (checked.returncode, checked.stdout.split("\n")[0]) == (1, f"Not yet ({found}):")
+    said = checked.stdout + checked.stderr
+    assert (checked.returncode, said.split("\n")[0]) == (1, f"Not yet ({found}):"), said
     assert LABS[name].findings[found].seen.split("(")[0] in " ".join(checked.stdout.split())
+
+
+def test_a_mended_make_sh_is_not_run_again(minirun: Program) -> None:
+    """A check says so."""
+    minirun("lab", "start", "wrong-minor")
+    said = "It was run once, by `minirun lab start wrong-minor`"
+    assert said not in " ".join(minirun("lab", "check", "wrong-minor").stdout.split())
+    path = folder_of(minirun, "wrong-minor") / "make.sh"
+    path.write_text(path.read_text().replace("195 1", "195 0"))
+    checked = minirun("lab", "check", "wrong-minor")
+    minirun("lab", "reset", "wrong-minor")
+    assert checked.returncode == 1 and said in " ".join(checked.stdout.split())
 
 
 def test_minirun_may_be_called_by_a_relative_path(minirun: Program) -> None:
