@@ -225,7 +225,7 @@ class Flags:
         if value not in words:
             shown = [word for word in words if word]
             hint = " or ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
-            raise UsageError(f"invalid --{key.replace('_', '-')} {value!r}", hint, self.wrong)
+            raise UsageError(f"invalid {name_of(key)} {value!r}", hint, self.wrong)
 
     def one_id(self) -> str:
         """Return the one argument, a container's id. Raises UsageError."""

@@ -44,9 +44,11 @@ class LevelCommand(Flags):
 
 
 class LevelStart(Flags):
-    """Write a level's skeleton."""
+    """Write a level's skeleton, or go on with a program of one's own."""
 
     command = "level start"
+    from_: str
+    in_: str
 
 
 class LevelCheck(Flags):
@@ -92,20 +94,31 @@ def main_list(args: list[str], settings: Settings) -> int:
 
 
 def main_start(args: list[str], settings: Settings) -> int:
-    """Write a level's skeleton into a directory, with the library beside it."""
+    """Write a level's skeleton into a directory, with the library beside it.
+
+    With --from it is a copy of the learner's own program, and with --in the beginning of one, in
+    which the level's sentences stand.
+    """
     flags = LevelStart(args)
+    flags.check("in_", "", *programs.STARTERS)
     if not 1 <= len(flags.args) <= 2:
         flags.refuse()
     level, words = _level(flags.args[0], settings)
+    if flags.in_ and (flags.from_ or level.number):
+        raise UsageError("--in is for level 0", "go on from there with --from FILE", status=1)
     directory = Path(flags.args[1] if len(flags.args) > 1 else ".")
+    own = Path(flags.from_) if flags.from_ else None
+    if flags.in_:
+        own = programs.folder() / programs.STARTERS[flags.in_]
     try:
-        path = programs.start(level, directory)
-    except FileExistsError:
-        raise UsageError(f"{directory / level.file} {words['exists']}", status=1) from None
+        path = programs.begin(level, directory, own) if own else programs.start(level, directory)
+    except FileExistsError as error:
+        raise UsageError(f"{error.filename} {words['exists']}", status=1) from None
     values = {"number": level.number, "title": level.title, "idea": level.idea, "path": path,
               "count": len(level.gaps)}  # fmt: skip
-    lines = [words[key].format(**values) for key in ("started", "file", "next")]
-    return show([*_wrapped(lines[0]), lines[1], lines[2]])
+    lines = [words[key].format(**values) for key in ("started", "own" if own else "file")]
+    after = words["next"] if path.suffix == ".py" else words["next_built"]
+    return show([*_wrapped(lines[0]), *_wrapped(lines[1]), after.format(**values)])
 
 
 def main_check(args: list[str], settings: Settings) -> int:

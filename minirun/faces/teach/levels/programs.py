@@ -3,6 +3,8 @@
 A skeleton is a level's program in which the bodies of its new functions are left out: in place of
 each stands a sentence of what must hold, from levels.toml, and an error that says so when it is
 called. The rest is the level as it is, so that the learner writes the one new idea.
+
+A learner's own program, in any of LANGUAGES, goes on from level to level by :func:`grown`.
 """
 
 from __future__ import annotations
@@ -22,6 +24,34 @@ from typing import Any, NamedTuple
 from minirun.core.errors import MinirunError, UsageError
 from minirun.faces.knowledge.texts import ENGLISH, table
 
+
+class Language(NamedTuple):
+    """What is written into a program of a language."""
+
+    comment: str
+    """How a line of a comment begins."""
+    defines: str
+    """A regular expression of the line that begins the function {name}."""
+    stub: str
+    """The function {name}, which ends the program with {text}."""
+    reserved: str = ""
+    """The name of a gap that means something else there: it is run_NAME."""
+
+
+LANGUAGES = {
+    ".py": Language("#", r"\s*def {name}\b",
+                    'def {name}(*args):\n    raise NotImplementedError("{text}")\n'),
+    ".go": Language("//", r"func (\([^)]*\) *)?{name}\b",
+                    'func {name}() {{\n\tpanic("{text}")\n}}\n', "init"),
+    ".c": Language("//", r"[a-z][\w *]*\b{name}\([^;]*$",
+                   'void {name}(void)\n{{\n    fprintf(stderr, "{text}\\n");\n    exit(1);\n}}\n'),
+    ".rs": Language("//", r"\s*(pub )?fn {name}\b", 'fn {name}() {{\n    panic!("{text}");\n}}\n'),
+    ".sh": Language("#", r"(function )?{name} *\(\)",
+                    '{name}() {{\n    echo "{text}" >&2\n    exit 1\n}}\n'),
+}  # fmt: skip
+"""How a file's name ends → its language."""
+STARTERS = {"c": "starter.c", "go": "starter.go"}
+"""Language → a beginning in it, beside the programs."""
 LIBRARY = "linux.py"
 """The file beside the programs that has the system calls."""
 _IN_THE_CLONE = Path(__file__).resolve().parents[4] / "tutorials/levels"
@@ -144,6 +174,48 @@ def start(level: Level, directory: Path) -> Path:
     with open(directory / level.file, "x") as file:
         file.write(text)
     return directory / level.file
+
+
+def begin(level: Level, directory: Path, source: Path) -> Path:
+    """Write what a learner's own program is to become on this level, and return its path.
+
+    `source` is the program of the level below, or a starter. Raises UsageError if its language is
+    none of LANGUAGES, FileExistsError, OSError.
+    """
+    if source.suffix not in LANGUAGES:
+        known = ", ".join(LANGUAGES)
+        raise UsageError(f"{source}: what language is this?", f"a name that ends in {known}", 1)
+    text = grown(level, source.read_text(), LANGUAGES[source.suffix])
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{level.name}{source.suffix}"
+    with open(path, "x") as file:
+        file.write(text)
+    shutil.copymode(source, path)
+    return path
+
+
+def grown(level: Level, text: str, language: Language) -> str:
+    """Return a program with each sentence of what is to hold on a level.
+
+    A sentence stands before the function of that name, in any spelling (run_hooks, runHooks,
+    RunHooks); where there is none, one that is to be written is added.
+    """
+    added: list[str] = []
+    for gap, sentence in level.gaps.items():
+        own = gap.rpartition(".")[2]
+        words = ["run", own] if own == language.reserved else own.split("_")
+        camel = words[0] + "".join(map(str.capitalize, words[1:]))
+        spellings = "_".join(words), camel, camel[0].upper() + camel[1:]
+        defines = language.defines.format(name=f"(?:{'|'.join(spellings)})")
+        lines = textwrap.wrap(f"Level {level.number}: {sentence}", _WIDTH - 4)
+        note = "".join(f"{language.comment} {line}\n" for line in lines)
+        if found := re.search(rf"(?m)^{defines}", text):
+            text = text[: found.start()] + note + text[found.start() :]
+            continue
+        name = camel if language is LANGUAGES[".go"] else "_".join(words)
+        error = f"level {level.number}: {name} {NOT_WRITTEN}"
+        added.append(f"\n{note}{language.stub.format(name=name, text=error)}")
+    return text + "".join(added)
 
 
 def skeleton(level: Level) -> str:
