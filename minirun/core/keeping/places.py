@@ -20,6 +20,7 @@
         .gpus/holders.json        which container has which GPU             gpu/share
         .mps/pipe/, .mps/log/     of NVIDIA's MPS daemon                    toolkit/mps
         .labs/NAME/               a broken container, to be mended          faces/teach/lab/folder
+        .levels                   what of one's own ladder held             faces/teach/levels/held
         ID/                       a container
 
     ROOT/ID/                      0700; named once its record is in it      core/keeping/directories

@@ -21,7 +21,8 @@ from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.lazy import lazy
 from minirun.faces.knowledge import language
 from minirun.faces.show.log.event_row import wrap
-from minirun.faces.teach.levels import checks, material, programs, sandbox
+from minirun.faces.teach.levels import checks, held, material, programs, sandbox
+from minirun.faces.teach.levels.held import Held
 from minirun.faces.teach.levels.programs import Level
 from minirun.faces.teach.levels.sandbox import CheckAnswer, Job
 
@@ -84,13 +85,15 @@ def main(args: list[str], settings: Settings) -> int:
 
 
 def main_list(args: list[str], settings: Settings) -> int:
-    """Print all levels."""
+    """Print all levels, and what of the learner's own programs held when they were checked last."""
     LevelCommand(args).none()
-    rows = [
-        (str(level.number), level.file, str(len(level.gaps)), level.title)
-        for level in programs.levels(language.choose(settings.lang))
-    ]
-    return write(table.text([("LEVEL", "PROGRAM", "GAPS", "TITLE"), *rows]))
+    own = held.look(settings.root)
+    rows = [("LEVEL", "PROGRAM", "GAPS", "HELD", "TITLE")]
+    for level in programs.levels(language.choose(settings.lang)):
+        last = own.get(level.name)
+        shown = f"{last.held} of {last.asked}" if last else "-"
+        rows.append((str(level.number), level.file, str(len(level.gaps)), shown, level.title))
+    return write(table.text(rows))
 
 
 def main_start(args: list[str], settings: Settings) -> int:
@@ -154,7 +157,8 @@ def _check(level: Level, command: list[str], settings: Settings, *, first: bool)
     words = programs.words(language.choose(settings.lang))
     answer = _answer(level, command, settings, first=first)
     count = len(checks.promises(level.number))
-    held = [key for key, _ in answer.results].count("")
+    holding = [key for key, _ in answer.results].count("")
+    held.remember(settings.root, level.name, Held(holding, count, shlex.join(command)))
     found = [row for row in answer.results if row[0] not in ("", checks.WITHHELD)][:1]
     show(_list(answer, level, settings))
     if answer.changed:  # whatever else holds: on the host it would have been the host's
@@ -171,7 +175,7 @@ def _check(level: Level, command: list[str], settings: Settings, *, first: bool)
         return show([*lines, after.format(number=level.number + 1)]) or bool(answer.harmed)
     ((key, detail),) = found
     texts = programs.findings(language.choose(settings.lang))[key]
-    show([words["not_yet"].format(finding=key, held=held, count=count),
+    show([words["not_yet"].format(finding=key, held=holding, count=count),
           *_wrapped(texts.seen.format(detail=detail), "  ")])  # fmt: skip
     if key == "not-written" and detail in level.gaps:
         show([words["gap"], *_wrapped(level.gaps[detail], "  ")])

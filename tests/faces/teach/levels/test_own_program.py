@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -145,3 +146,21 @@ def test_bad_words(minirun: Program, tmp_path: Path, words: tuple[str, ...], sai
     assert done.returncode in (1, 125) and said in done.stderr and done.stderr.count("\n") == 1
     assert [each.name for each in tmp_path.iterdir()] == ["00_process.c"]
     assert (tmp_path / "00_process.c").read_text() == "mine\n"
+
+
+def test_the_list_has_what_of_it_held(minirun: Program, tmp_path: Path) -> None:
+    """The last check of each level counts, of whatever program; others stand there with a dash."""
+
+    def listed() -> dict[str, str]:
+        rows = minirun("level", "list").stdout.splitlines()[1:]
+        return {row[0]: re.split(r"\s{2,}", row)[3] for row in rows}
+
+    assert set(listed().values()) == {"-"}
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(LEVELS[0].path.read_text().replace("128 - code", "code"))
+    check(minirun, LEVELS[0], str(wrong))
+    assert listed() == {**dict.fromkeys("123456789", "-"), "0": "6 of 7"}
+    check(minirun, LEVELS[0], str(LEVELS[0].path), status=0)
+    assert listed()["0"] == "7 of 7"
+    (minirun.root / ".levels").write_text('{"00_process": {"nosuch": 1}, "01_namespaces": 5}')
+    assert set(listed().values()) == {"-"}
