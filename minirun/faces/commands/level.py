@@ -21,7 +21,7 @@ from minirun.core.keeping.settings import Settings, unprivileged
 from minirun.core.lazy import lazy
 from minirun.faces.knowledge import language
 from minirun.faces.show.log.event_row import wrap
-from minirun.faces.teach.levels import checks, held, material, programs, sandbox
+from minirun.faces.teach.levels import attacks, checks, held, material, programs, sandbox
 from minirun.faces.teach.levels.held import Held
 from minirun.faces.teach.levels.programs import Level
 from minirun.faces.teach.levels.sandbox import CheckAnswer, Job
@@ -30,7 +30,7 @@ with lazy:
     from rich import syntax  # pygments: only a diff needs it
 
 COMMANDS = dict.fromkeys(
-    ("list", "start", "check", "solution", "diff", "image", "driver"), __name__
+    ("list", "start", "check", "attack", "solution", "diff", "image", "driver"), __name__
 )
 _WIDTH = 92
 _CHECK_SECONDS, _LOOK_SECONDS = 300.0, 0.3
@@ -58,6 +58,12 @@ class LevelCheck(Flags):
     command, mixed = "level check", False
     first: bool
     watch: bool
+
+
+class LevelAttack(Flags):
+    """Try to get out."""
+
+    command, mixed = "level attack", False
 
 
 class LevelSolution(Flags):
@@ -132,10 +138,7 @@ def main_check(args: list[str], settings: Settings) -> int:
     flags = LevelCheck(args)
     if len(flags.args) < 2:
         flags.refuse()
-    level, _ = _level(flags.args[0], settings)
-    command = _command(flags.args[1:])
-    if unprivileged():
-        raise UsageError("level check needs root: it makes namespaces and cgroups", "sudo", 1)
+    level, command = _program(flags, settings)
     while flags.watch:
         seen = _changed(command)
         _check(level, command, settings, first=flags.first)
@@ -143,6 +146,45 @@ def main_check(args: list[str], settings: Settings) -> int:
             time.sleep(_LOOK_SECONDS)
         show([""])
     return _check(level, command, settings, first=flags.first)
+
+
+def main_attack(args: list[str], settings: Settings) -> int:
+    """Let small programs try to leave the container of a learner's program, for decoys beside it.
+
+    0 if those get out that the level does not hold yet, and no others, else 1.
+    """
+    flags = LevelAttack(args)
+    if len(flags.args) < 2:
+        flags.refuse()
+    level, command = _program(flags, settings)
+    texts = programs.attacks(language.choose(settings.lang))
+    answer = _answer(level, command, settings, attack=True)
+    if answer.results[0][0] not in ("", attacks.OUT):
+        return _check(level, command, settings, first=True)  # it says why nothing runs
+    status = int(bool(answer.harmed))
+    for attack, (key, detail) in zip(attacks.attacks(level.number), answer.results, strict=True):
+        is_expected = key == attacks.OUT and level.number < attack.since
+        status |= bool(key) and not is_expected
+        mark, name = "✓✗"[bool(key)], attack.check.__name__
+        show([f"{mark} {attack.since}  {texts[name]}"])
+        if key == attacks.OUT:
+            word = "attack_expected" if is_expected else "attack_out"
+            said = programs.words(language.choose(settings.lang))[word]
+            show(_wrapped(said.format(detail=detail, level=attack.since), "     "))
+            show([f"     {attacks.SCRIPTS[name]}"])
+        elif key:
+            finding = programs.findings(language.choose(settings.lang))[key]
+            show(_wrapped(finding.seen.format(detail=detail), "     "))
+    return status
+
+
+def _program(flags: Flags, settings: Settings) -> tuple[Level, list[str]]:
+    """Return the level and the program that are named. Raises UsageError, unless root too."""
+    level, _ = _level(flags.args[0], settings)
+    command = _command(flags.args[1:])
+    if unprivileged():
+        raise UsageError(f"{flags.command} needs root: it makes namespaces and cgroups", "sudo", 1)
+    return level, command
 
 
 def _changed(command: list[str]) -> str:
@@ -285,11 +327,14 @@ def _list(answer: CheckAnswer, level: Level, settings: Settings) -> list[str]:
     return lines
 
 
-def _answer(level: Level, command: list[str], settings: Settings, *, first: bool) -> CheckAnswer:
+def _answer(
+    level: Level, command: list[str], settings: Settings, *, first: bool = False,
+    attack: bool = False,
+) -> CheckAnswer:  # fmt: skip
     """Try the program in a sandbox. Raises MinirunError, OSError."""
     lower = material.lowerdir(material.image(material.IMAGE, settings))
     driver = str(material.driver(settings))
-    job = Job(level.number, command, lower, driver, material.majors(driver), first)
+    job = Job(level.number, command, lower, driver, material.majors(driver), first, attack)
     return sandbox.run(job, _CHECK_SECONDS)
 
 

@@ -138,6 +138,12 @@ def promises(language: str = ENGLISH) -> dict[str, str]:
     return found
 
 
+def attacks(language: str = ENGLISH) -> dict[str, str]:
+    """Return the attacks in words: its name → what gets out of the container."""
+    found: dict[str, str] = table("levels", language)["attack"]
+    return found
+
+
 def findings(language: str = ENGLISH) -> dict[str, LevelFinding]:
     """Return what the checks can find: key → its texts, with {detail} in some."""
     rows: dict[str, list[str]] = table("levels", language)["finding"]

@@ -168,7 +168,7 @@ def results(program: TriedProgram, *, first: bool = False) -> list[list[str]]:
         if end and (first or is_late or hangs >= _MOST_HANGS or found[0][0] or facts.unmounted()):
             found.append([WITHHELD, ""])
             continue
-        key, detail = _asked(program, promise, before)
+        key, detail = asked(program, promise, before)
         if end and key == "not-written":
             key, detail = WITHHELD, ""
         hangs += key == "hangs"
@@ -180,8 +180,11 @@ def results(program: TriedProgram, *, first: bool = False) -> list[list[str]]:
     return found
 
 
-def _asked(program: TriedProgram, promise: Promise, before: dict[int, Mount]) -> tuple[str, str]:
-    """Return the finding of a check, and its detail; two times "" if it holds. Raises OSError."""
+def asked(program: TriedProgram, promise: Promise, before: dict[int, Mount]) -> tuple[str, str]:
+    """Return the finding of a check, and its detail; two times "" if it holds. Raises OSError.
+
+    `before`: the mounts of the sandbox before the program was started for the first time.
+    """
 
     def over(_number: int, _frame: object) -> None:
         raise NotYet("hangs", promise.name)

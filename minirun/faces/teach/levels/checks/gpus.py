@@ -79,13 +79,13 @@ def rules_hold(program: TriedProgram) -> None:
         raise NotYet("rule-too-strict", first)
     if "dead" in done.out:
         raise NotYet("null-denied")
-    if not _refused(done.err, "/dev/other"):
+    if not refused(done.err, "/dev/other"):
         raise NotYet("rule-forgotten")
-    if not _refused(done.err, "/dev/disk"):
+    if not refused(done.err, "/dev/disk"):
         raise NotYet("disk-allowed")
 
 
-def _refused(err: str, path: str) -> bool:
+def refused(err: str, path: str) -> bool:
     """Return True if a line of the shell says that a node is not permitted."""
     return any(path in line and "not permitted" in line for line in err.splitlines())
 

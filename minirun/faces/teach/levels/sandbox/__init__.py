@@ -38,7 +38,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 from minirun.common.waiting import readable
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mounts, namespaces, process
-from minirun.faces.teach.levels import checks, programs
+from minirun.faces.teach.levels import attacks, checks, programs
 from minirun.faces.teach.levels.sandbox import cgroups, hostfiles, mount_guard, settings, witness
 from minirun.faces.teach.levels.sandbox.cgroups import SandboxCgroups
 
@@ -66,14 +66,16 @@ class Job(NamedTuple):
     """The major numbers of its nodes."""
     first: bool
     """Whether to end at the first check that does not hold."""
+    attack: bool = False
+    """Whether to try the attacks, in place of the checks."""
 
 
 class CheckAnswer(NamedTuple):
     """What a check has found."""
 
     results: list[list[str]]
-    """Of each promise of the level a finding's key, and its detail: see checks.results. If the
-    program used up the sandbox's memory, that alone."""
+    """Of each promise of the level, or attack, a finding's key, and its detail: see results of
+    checks and attacks. If the program used up the sandbox's memory, that alone."""
     changed: str
     """What the program has done to the host's files, had they not been copies; "" if nothing."""
     refused: list[str]
@@ -221,7 +223,7 @@ def _run_container(
     if status or not text:
         last = said.splitlines()[-1].removeprefix("minirun: ") if said else f"status {status}"
         raise MinirunError(f"the sandbox ended before the check did: {last}")
-    return _results(text, job.number)
+    return _results(text, job)
 
 
 def _memory_file(text: str = "") -> TextIO:
@@ -232,7 +234,7 @@ def _memory_file(text: str = "") -> TextIO:
     return file
 
 
-def _results(text: str, number: int) -> list[list[str]]:
+def _results(text: str, job: Job) -> list[list[str]]:
     """Return what process 1 of the sandbox says it found. Raises MinirunError.
 
     The learner's program is root beside it, so what it says is taken for no more than text.
@@ -246,7 +248,7 @@ def _results(text: str, number: int) -> list[list[str]]:
     keys = {"", checks.WITHHELD, *programs.findings()}
     if (
         not isinstance(found, list)
-        or len(found) != len(checks.promises(number))
+        or len(found) != len((attacks.attacks if job.attack else checks.promises)(job.number))
         or not all(isinstance(row, list) and len(row) == 2 for row in found)
         or not all(isinstance(text, str) for row in found for text in row)
         or not all(key in keys for key, _ in found)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from minirun import net
 from minirun.core.kernel import mounts
-from minirun.faces.teach.levels import checks, material
+from minirun.faces.teach.levels import attacks, checks, material
 from minirun.faces.teach.levels.material import PROC
 from minirun.faces.teach.levels.sandbox import Job
 from minirun.faces.teach.levels.tried import TriedProgram
@@ -34,11 +34,13 @@ def main() -> None:
 
 
 def _try(job: Job) -> list[list[str]]:
-    """Return what came of each promise. Raises OSError."""
+    """Return what came of each promise, or attack. Raises OSError."""
     _prepare()
     layers = material.layers(job.lower)
     environment = {"NVIDIA_DRIVER_ROOT": material.own_driver(job.driver)}
     program = TriedProgram(job.command, job.number, layers, environment)
+    if job.attack:
+        return attacks.results(program)
     return checks.results(program, first=job.first)
 
 
