@@ -22,7 +22,7 @@ from minirun.core.lazy import lazy
 from minirun.faces.knowledge import language
 from minirun.faces.show.log.event_row import wrap
 from minirun.faces.teach.levels import attacks, checks, held, material, programs, sandbox
-from minirun.faces.teach.levels.held import Held
+from minirun.faces.teach.levels.held import LastCheck
 from minirun.faces.teach.levels.programs import Level
 from minirun.faces.teach.levels.sandbox import CheckAnswer, Job
 
@@ -55,7 +55,7 @@ class LevelStart(Flags):
 class LevelCheck(Flags):
     """Check a program."""
 
-    command, mixed = "level check", False
+    command = "level check"
     first: bool
     watch: bool
 
@@ -135,7 +135,9 @@ def main_check(args: list[str], settings: Settings) -> int:
 
     With --watch again and again, when the program has changed, until ^C.
     """
-    flags = LevelCheck(args)
+    end = args.index("--") if "--" in args else len(args)
+    flags = LevelCheck(args[:end])
+    flags.args += args[end:]
     if len(flags.args) < 2:
         flags.refuse()
     level, command = _program(flags, settings)
@@ -200,7 +202,7 @@ def _check(level: Level, command: list[str], settings: Settings, *, first: bool)
     answer = _answer(level, command, settings, first=first)
     count = len(checks.promises(level.number))
     holding = [key for key, _ in answer.results].count("")
-    held.remember(settings.root, level.name, Held(holding, count, shlex.join(command)))
+    held.remember(settings.root, level.name, LastCheck(holding, count, shlex.join(command)))
     found = [row for row in answer.results if row[0] not in ("", checks.WITHHELD)][:1]
     show(_list(answer, level, settings))
     if answer.changed:  # whatever else holds: on the host it would have been the host's

@@ -16,7 +16,7 @@ from minirun.core.keeping import state
 _NAME = ".levels"
 
 
-class Held(NamedTuple):
+class LastCheck(NamedTuple):
     """The last check of a level."""
 
     held: int
@@ -26,7 +26,7 @@ class Held(NamedTuple):
     """The program, as a command line."""
 
 
-def remember(root: str, level: str, last: Held) -> None:
+def remember(root: str, level: str, last: LastCheck) -> None:
     """Write down the last check of a level. Raises OSError."""
     path = Path(root, _NAME)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -34,12 +34,12 @@ def remember(root: str, level: str, last: Held) -> None:
     state.replace(str(path), f"{text}\n", f"{path}.{os.getpid()}")
 
 
-def look(root: str) -> dict[str, Held]:
+def look(root: str) -> dict[str, LastCheck]:
     """Return the last checks by the names of their levels; none where they cannot be read."""
     found = {}
     for name, row in _rows(Path(root, _NAME)).items():
         with suppress(TypeError):  # a row of another minirun's
-            found[name] = Held(**row)
+            found[name] = LastCheck(**row)
     return found
 
 

@@ -38,7 +38,7 @@ SLEEP = "1234.5"
 """Seconds that the command of a check sleeps: by them it is found."""
 _LONGEST = 1 << 20
 """What is read of a program's output, in characters."""
-_ANSWER_SECONDS = 3.0
+_ANSWER_SECONDS, _CLEARING_SECONDS = 3.0, 2.0
 _GROUPS = (0, 4)
 """Groups of the program besides its own: a command is to have none of them."""
 _ALLOW, _KILL_PROCESS = 0x7FFF0000, 0x80000000  # SECCOMP_RET_, linux/seccomp.h
@@ -121,7 +121,7 @@ class TriedProgram:
                 raise NotYet("command-not-run", started.wait().said)
             yield started, pid
         finally:
-            started.end()
+            started.end_with(pid) if pid else started.end()
 
     def in_bundle(self, name: str, document: dict[str, Any]) -> list[str]:
         """Write a bundle with this config.json; return the command line that runs it."""
@@ -179,12 +179,24 @@ class Started:
         except subprocess.TimeoutExpired:
             self.end()
             raise NotYet("hangs", self.called) from None
-        self._out.seek(0)
-        self._err.seek(0)
-        err = self._err.read(_LONGEST)
+        out, err = self.printed()
         if gap := _GAP.search(err):
             raise NotYet("not-written", gap[1])
-        return Done(status if status >= 0 else 128 - status, self._out.read(_LONGEST), err)
+        return Done(status if status >= 0 else 128 - status, out, err)
+
+    def printed(self) -> tuple[str, str]:
+        """Return what was printed up to now, to standard output and to standard error."""
+        self._out.seek(0)
+        self._err.seek(0)
+        return self._out.read(_LONGEST), self._err.read(_LONGEST)
+
+    def end_with(self, pid: int) -> None:
+        """Kill the command, so that the program can clear up; then end it."""
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_CLEARING_SECONDS)
+        self.end()
 
     def end(self) -> None:
         """Kill it, with all in its session and in the sandbox."""

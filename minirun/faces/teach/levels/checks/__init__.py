@@ -132,6 +132,7 @@ PROMISES = (
     Promise(network.containers_differ, 8, 8),
     Promise(network.others_are_left_alone, 8, 8),
     Promise(network.links_are_removed, 8, 8),
+    Promise(runtime.output_is_creates, 9),
     Promise(runtime.signals_arrive_as_sent, 9),
     Promise(runtime.roots_are_apart, 9),
     Promise(runtime.errors_are_logged, 9),

@@ -11,14 +11,17 @@ from minirun.faces.teach.levels.tried import NotYet, TriedProgram
 
 def nodes_are_there(program: TriedProgram) -> None:
     """/dev has the nodes of the GPUs that were asked for, and of no others."""
-    done = program.with_gpus("0,2", "ls /dev")
-    names = done.out.split()
+    done = program.with_gpus("0,2", "stat -c '%a %n' /dev/*")
+    modes = dict(line.split()[::-1] for line in done.out.splitlines())
+    names = [name.removeprefix("/dev/") for name in modes]
     nodes = [f"nvidia{minor}" for _, minor in _gpus(program)]
     if {nodes[1], nodes[3]} & set(names):
         raise NotYet("gpu-too-many")
     for name in (nodes[0], nodes[2], "nvidiactl", "nvidia-uvm"):
         if name not in names:
             raise NotYet("gpu-nodes", name if names else done.said)
+        if modes[f"/dev/{name}"] != "666":
+            raise NotYet("gpu-closed", f"/dev/{name}: {modes[f'/dev/{name}']}")
 
 
 def gpus_are_listed(program: TriedProgram) -> None:
@@ -70,13 +73,15 @@ def rules_hold(program: TriedProgram) -> None:
         raise NotYet("same-cgroup", "devices")
     node = f"/dev/nvidia{_gpus(program)[0][1]}"
     script = (
-        f"cat {node}; mknod /dev/other c 195 0; cat /dev/other; mknod /dev/disk b 1 0;"
-        " cat /dev/disk; echo x > /dev/null || echo dead"
+        f"cat {node} /dev/nvidiactl /dev/nvidia-uvm; mknod /dev/other c 195 0; cat /dev/other;"
+        " mknod /dev/disk b 1 0; cat /dev/disk; echo x > /dev/null || echo dead"
     )
     done = program.with_gpus("0", script)
-    first = next((line for line in done.err.splitlines() if node in line), "")
-    if "not permitted" in first:
-        raise NotYet("rule-too-strict", first)
+    denied = [
+        line for line in done.err.splitlines() if "/dev/nvidia" in line and "not perm" in line
+    ]
+    if denied:
+        raise NotYet("rule-too-strict", denied[0])
     if "dead" in done.out:
         raise NotYet("null-denied")
     if not refused(done.err, "/dev/other"):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 from minirun.faces.teach.levels import facts, tried
 from minirun.faces.teach.levels.tried import Done, NotYet, TriedProgram
 
 _BYTES, _PIDS, _CPUS = 32 << 20, 20, 0.5
+_GREEDY = "a=x; while :; do a=$a$a; done"
+"""A script that takes ever more memory."""
 
 
 def limits_are_written(program: TriedProgram) -> None:
@@ -26,8 +29,18 @@ def limits_are_written(program: TriedProgram) -> None:
             texts = [(cgroup / name).read_text() for name in files if (cgroup / name).exists()]
             if not texts:
                 raise NotYet("no-controller", controller)
-            if texts[0].split()[0] != wanted:
+            number = texts[0].split()[0]
+            if controller == "cpu":
+                number = _of_a_second(cgroup, texts[0])
+            if number != wanted:
                 raise NotYet("limit", f"{cgroup}: {texts[0].strip()}, not {wanted}")
+
+
+def _of_a_second(cgroup: Path, text: str) -> str:
+    """Return the quota of a tenth of a second, in microseconds: any period will do."""
+    quota, *rest = map(int, text.replace("max", "-1").split())
+    period = rest or [int((cgroup / "cpu.cfs_period_us").read_text())]
+    return str(quota * 100_000 // period[0])
 
 
 def fork_is_refused(program: TriedProgram) -> None:
@@ -48,6 +61,10 @@ def oom_is_said(program: TriedProgram) -> None:
         done = started.wait()
     if "memory" in done.err.lower():
         raise NotYet("oom-untrue", done.said)
+    script = f"sh -c '{_GREEDY}'; exit 3"
+    done = program.run("/bin/sh", "-c", script, flags=("--memory", "16M"))
+    if done.status != 3 or "memory" not in done.err.lower():
+        raise NotYet("oom-of-a-child", done.said)
 
 
 def memory_is_refused(program: TriedProgram) -> None:
@@ -59,8 +76,7 @@ def memory_is_refused(program: TriedProgram) -> None:
 
 def _out_of_memory(program: TriedProgram) -> Done:
     """Run a command that takes ever more memory."""
-    script = "a=x; while :; do a=$a$a; done"
-    return program.run("/bin/sh", "-c", script, flags=("--memory", "16M"))
+    return program.run("/bin/sh", "-c", _GREEDY, flags=("--memory", "16M"))
 
 
 def cgroups_are_removed(program: TriedProgram) -> None:

@@ -45,21 +45,27 @@ def root_of_the_namespace(program: TriedProgram) -> None:
 
 def devices_are_there(program: TriedProgram) -> None:
     """/dev has the nodes that programs expect, for every user."""
-    script = "for n in null zero full random urandom; do stat -c '%n %a %t:%T' /dev/$n; done"
-    done = program.run(
-        "/bin/sh", "-c", script + "; echo > /dev/null || echo dead; readlink /dev/fd"
+    script = "for n in null zero full random urandom tty; do stat -c '%n %a %t:%T' /dev/$n; done"
+    script += (
+        "; echo > /dev/null || echo dead; readlink /dev/fd; stat -c '%n %a' /dev /dev/pts/ptmx"
     )
+    done = program.run("/bin/sh", "-c", script)
     if "dead" in done.out:
         is_rule = "not permitted" in done.err  # of a cgroup; a mount with nodev says EACCES
         raise NotYet("null-denied" if is_rule else "device-missing", "null")
     for line, numbers in zip(
-        ("null", "zero", "full", "random", "urandom"), ("1:3", "1:5", "1:7", "1:8", "1:9"),
+        ("null", "zero", "full", "random", "urandom", "tty"),
+        ("1:3", "1:5", "1:7", "1:8", "1:9", "5:0"),
         strict=True,
     ):  # fmt: skip
         if f"/dev/{line} 666 {numbers}\n" not in done.out:
             raise NotYet("device-missing", line)
     if "/proc/self/fd" not in done.out:
-        raise NotYet("device-missing", "fd")
+        raise NotYet("link-missing", "fd")
+    if "/dev 755\n" not in done.out:
+        raise NotYet("dev-closed")
+    if "/dev/pts/ptmx 666" not in done.out:
+        raise NotYet("ptmx-closed")
 
 
 def devices_are_its_own(program: TriedProgram) -> None:

@@ -33,6 +33,8 @@ def created_waits(program: TriedProgram) -> None:
     if tried.pid_of(("sleep", tried.SLEEP)):
         raise NotYet("started-by-create")
     state = facts.state(program.runtime("state", "c").out)
+    if state.get("status") == "stopped":
+        raise NotYet("created-gone")
     if state.get("status") != "created":
         raise NotYet("state", f"{state.get('status')}, not created")
     pid = state.get("pid", 0)
@@ -49,9 +51,10 @@ def created_waits(program: TriedProgram) -> None:
         raise NotYet("start")
     if wait(lambda: tried.pid_of(("sleep", tried.SLEEP))) != pid:
         raise NotYet("start", "the command does not run")
-    state = facts.state(program.runtime("state", "c").out)
-    if state.get("status") != "running":
-        raise NotYet("state", f"{state.get('status')}, not running")
+    if (status := _status(program, "c")) == "created":
+        raise NotYet("started-unseen")
+    if status != "running":
+        raise NotYet("state", f"{status}, not running")
     if program.runtime("start", "c").status == 0:
         raise NotYet("start-twice")
 
@@ -80,10 +83,12 @@ def signals_arrive_as_sent(program: TriedProgram) -> None:
 
     if not wait(partial(heard, 1)):
         raise NotYet("start", "the command does not run")
-    for count, (word, name) in enumerate((("USR1",) * 2, ("SIGUSR2", "USR2"), ("15", "TERM")), 2):
-        program.runtime("kill", "signals", word)
+    for count, (word, name) in enumerate(
+        (("USR1",) * 2, ("SIGUSR2", "USR2"), ("15", "TERM"), ("", "TERM")), 2
+    ):
+        program.runtime("kill", "signals", *filter(None, [word]))
         if wait(partial(heard, count))[-1:] != [name]:
-            raise NotYet("kill-other-signal", word)
+            raise NotYet("kill-other-signal", word or "TERM, which none stands for,")
     program.runtime("delete", "--force", "signals")
 
 
@@ -169,9 +174,8 @@ def it_is_killed_and_deleted(program: TriedProgram) -> None:
         raise NotYet("kill")
     if not wait(lambda: not tried.pid_of(("sleep", tried.SLEEP))):
         raise NotYet("kill")
-    state = facts.state(program.runtime("state", "c").out)
-    if state.get("status") != "stopped":
-        raise NotYet("state", f"{state.get('status')}, not stopped")
+    if not wait(lambda: _status(program, "c") == "stopped"):  # it is being ended for a moment
+        raise NotYet("state", f"{_status(program, 'c')}, not stopped")
     if program.runtime("kill", "c", "KILL").status == 0:
         raise NotYet("kill-of-stopped")
     if program.runtime("delete", "c").status:
@@ -235,6 +239,25 @@ def gpus_without_an_engine(program: TriedProgram) -> None:
     done = program.with_gpus("0,1", "nvidia-smi -L")
     if done.out.count("SIMULATED") != 2:
         raise NotYet("gpu-not-listed", done.said)
+
+
+def output_is_creates(program: TriedProgram) -> None:
+    """What the command writes after start goes to create's streams, where the engine reads."""
+    script = ["/bin/sh", "-c", "echo said; echo also said >&2"]
+    directory = str(program.bundle("said", material.config(args=script)))
+    words = ["--root", str(HOME / "root"), "create", "--bundle", directory, "said"]
+    created = program.start([*program.command, *words])
+    if (done := created.wait()).status:
+        raise NotYet("create", done.said)
+    program.runtime("start", "said")
+    if not wait(lambda: created.printed() == ("said\n", "also said\n")):
+        raise NotYet("output-lost", " ".join(created.printed()).strip() or "nothing")
+    program.runtime("delete", "--force", "said")
+
+
+def _status(program: TriedProgram, name: str) -> str:
+    """Return the status that the program says a container has; "" if it says none."""
+    return str(facts.state(program.runtime("state", name).out).get("status", ""))
 
 
 def _create(program: TriedProgram, name: str, *flags: str) -> None:
