@@ -61,6 +61,9 @@ static void build(const char *layers)
     must(mount("sysfs", path, "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, NULL), "sys");
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
         must(mknod(in(root, nodes[i].name), S_IFCHR | 0666, makedev(1, nodes[i].minor)), path);
+    must(mknod(in(root, "dev/tty"), S_IFCHR | 0666, makedev(5, 0)), path);
+    must(mkdir(in(root, "dev/pts"), 0755), path);
+    must(mount("devpts", path, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666"), path);
     must(symlink("/proc/self/fd", in(root, "dev/fd")), path);
 }
 
