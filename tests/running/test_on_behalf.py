@@ -60,10 +60,13 @@ def test_what_watches_a_run(minirun: Program, how: tuple[str, ...], number: int)
 
 def _of_lab(path: Path) -> list[int]:
     """Return the processes that a lab's scripts have started."""
-    mark, found = f"MINIRUN_LAB={path}".encode(), []
+    if not path.parents[1].exists():
+        return []
+    root, found = path.parents[1].stat(), []
+    mark = f"MINIRUN_LAB={path} {root.st_dev}:{root.st_ino}".encode()
     for pid, _, _ in processes():
         try:
-            if mark in Path(f"/proc/{pid}/environ").read_bytes():
+            if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                 found.append(pid)
         except OSError:
             continue

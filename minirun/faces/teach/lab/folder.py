@@ -9,8 +9,9 @@
     ROOT/.labs/.NAME.graded its solution is not shown: an assignment has started it
 
 Nothing else is written down: whatever the moment at which a command was killed, the containers are
-those in state/, the mounts those below the folder, and the processes those whose environment says
-MINIRUN_LAB=folder. :meth:`LabFolder.stop` ends them from what the kernel says of them.
+those in state/, the mounts those below the folder, and the processes those whose environment has
+MINIRUN_LAB with the folder and the state root's device and inode: in another mount namespace the
+same path may be another folder. :meth:`LabFolder.stop` ends them from what the kernel says of them.
 """
 
 from __future__ import annotations
@@ -62,6 +63,12 @@ class LabFolder:
         self._settings = settings
 
     @property
+    def mark(self) -> str:
+        """Return what MINIRUN_LAB is in each of the lab's processes. Raises OSError."""
+        root = self.path.parents[1].stat()
+        return f"{self.path} {root.st_dev}:{root.st_ino}"
+
+    @property
     def is_started(self) -> bool:
         """True from the first step of `start` until `reset`."""
         return self.path.is_dir()
@@ -102,7 +109,7 @@ class LabFolder:
 
     def _exports(self) -> str:
         """Return lab.env. A shell that a person types into is none of the lab's processes."""
-        mark = f"case $- in *i*) ;; *) export {MARK}={shlex.quote(str(self.path))} ;; esac\n"
+        mark = f"case $- in *i*) ;; *) export {MARK}={shlex.quote(self.mark)} ;; esac\n"
         said = {"MINIRUN_ROOT": str(self.state), "MINIRUN_STORE": self._settings.store,
                 "MINIRUN_NETWORK": "none"}  # fmt: skip
         path = f"export PATH={shlex.quote(str(self.path / 'bin'))}:$PATH\n"
@@ -164,7 +171,7 @@ class LabFolder:
         `before` is called in the process that becomes the shell.
         """
         environment = {"PATH": f"{self.path}/bin:{DEFAULT_PATH}", "LC_ALL": "C.UTF-8",
-                       MARK: str(self.path)}  # fmt: skip
+                       MARK: self.mark}  # fmt: skip
         with open(self.path / "output", "wb") as output:
             shell = subprocess.Popen(
                 ["/bin/sh", str(script)], cwd=self.path, env=environment, stdout=output,
@@ -180,7 +187,7 @@ class LabFolder:
 
     def processes(self) -> Iterator[int]:
         """Yield the processes that the lab's scripts have started, on the host."""
-        mark = f"{MARK}={self.path}".encode()
+        mark = f"{MARK}={self.mark}".encode()
         for pid in pids():
             with suppress(OSError):
                 if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):

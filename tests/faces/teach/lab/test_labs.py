@@ -37,10 +37,11 @@ def folder_of(minirun: Program, name: str) -> Path:
 def traces(minirun: Program, name: str) -> list[str]:
     """What a lab may have left behind on this machine."""
     folder = folder_of(minirun, name)
+    mark = f"{MARK}={LabFolder(name, Settings(root=str(minirun.root))).mark}".encode()
     left = [mount.mount_point for mount in mountinfo.read() if str(folder) in mount.mount_point]
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if f"{MARK}={folder}".encode() in (process / "environ").read_bytes():
+            if mark in (process / "environ").read_bytes().split(b"\0"):
                 left.append((process / "comm").read_text())
         except OSError:
             continue  # it has ended
