@@ -142,7 +142,9 @@ quick: tested
 
 mutants night: MUTANTS := all
 mutants: tested
-	$(PYTHON) -m pytest -n 3 --dist worksteal tests/faces/teach/levels/test_mutants.py $(PYTEST)
+	@.ci/packages apt golang-go
+	$(PYTHON) -m pytest -n 3 --dist worksteal tests/faces/teach/levels/test_mutants.py \
+		tests/faces/teach/levels/test_in_go.py tests/faces/teach/levels/test_own_program.py $(PYTEST)
 
 night: export MINIRUN_FUZZ ?= 2200
 night: test

@@ -59,7 +59,7 @@ _INSTALLED = Path(sys.prefix) / "share/minirun/levels"
 NOT_WRITTEN = "is not written yet"
 """What a gap's error ends with."""
 _WIDTH = 96
-_GENERAL = {"command-not-run", "create", "start", "delete", "error-not-one-line"}
+GENERAL = {"command-not-run", "create", "start", "delete", "error-not-one-line"}
 """Findings that say no more than that something failed."""
 
 
@@ -162,7 +162,7 @@ def hint(key: str, detail: str, language: str = ENGLISH) -> str:
         *call, number = name.split()
         words = f"{number}|{re.escape(os.strerror(getattr(errno, number)))}"
         if re.search(words, detail, re.IGNORECASE) and (
-            re.search(rf"\b{call[0]}", detail, re.IGNORECASE) if call else key in _GENERAL
+            re.search(rf"\b{call[0]}", detail, re.IGNORECASE) if call else key in GENERAL
         ):
             return text
     return findings(language)[key].hint.format(detail=detail)

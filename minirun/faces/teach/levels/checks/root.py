@@ -64,6 +64,8 @@ def devices_are_there(program: TriedProgram) -> None:
         raise NotYet("link-missing", "fd")
     if "/dev 755\n" not in done.out:
         raise NotYet("dev-closed")
+    if "/dev/pts/ptmx " not in done.out:
+        raise NotYet("ptmx-missing")
     if "/dev/pts/ptmx 666" not in done.out:
         raise NotYet("ptmx-closed")
 
