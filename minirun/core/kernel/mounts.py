@@ -159,6 +159,12 @@ def mount_setattr(
     libc.logged("mount_setattr", _mount_setattr, raw, args, shown, why)
 
 
+def fsopen(fstype: str, *, why: str = "") -> int:
+    """Return a descriptor for what a new file system is to be: fsopen(2); Linux 5.2."""
+    raw = (430, _bytes(fstype), FSOPEN_CLOEXEC)
+    return libc.logged("fsopen", _fsopen, raw, {"fstype": fstype}, fstype, why)
+
+
 def new_filesystem(
     fstype: str, options: dict[str, str], attributes: int = 0, *, why: str = ""
 ) -> int:
@@ -166,8 +172,7 @@ def new_filesystem(
 
     fsopen(2), fsconfig(2), fsmount(2); Linux 5.2. An option with an empty value is a flag.
     """
-    args = {"fstype": fstype}
-    fs = libc.logged("fsopen", _fsopen, (430, _bytes(fstype), FSOPEN_CLOEXEC), args, fstype, why)
+    fs = fsopen(fstype, why=why)
     try:
         for key, value in options.items():
             command = FSCONFIG_SET_STRING if value else FSCONFIG_SET_FLAG

@@ -185,13 +185,18 @@ def start(level: Level, directory: Path) -> Path:
 def begin(level: Level, directory: Path, source: Path) -> Path:
     """Write what a learner's own program is to become on this level, and return its path.
 
-    `source` is the program of the level below, or a starter. Raises UsageError if its language is
-    none of LANGUAGES, FileExistsError, OSError.
+    `source` is the program of the level below, or a starter. Raises UsageError if it is no file, or
+    its language is none of LANGUAGES; FileExistsError, OSError.
     """
+    if not source.is_file():
+        raise UsageError(f"{source}: no such file", "your program of the level below", 1)
     if source.suffix not in LANGUAGES:
         known = ", ".join(LANGUAGES)
         raise UsageError(f"{source}: what language is this?", f"a name that ends in {known}", 1)
-    text = grown(level, source.read_text(), LANGUAGES[source.suffix])
+    try:
+        text = grown(level, source.read_text(), LANGUAGES[source.suffix])
+    except UnicodeDecodeError:
+        raise UsageError(f"{source}: no text", "the program's source", 1) from None
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{level.name}{source.suffix}"
     with open(path, "x") as file:

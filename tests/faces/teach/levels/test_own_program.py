@@ -135,16 +135,19 @@ def test_a_sentence_stands_before_the_function_of_its_name(suffix: str) -> None:
     [
         (("1", "--in", "go"), "--in is for level 0 (go on from there with --from FILE)"),
         (("0", "--in", "ml"), "invalid --in 'ml' (c or go)"),
-        (("1", "--from", "nosuch.go"), "nosuch.go: No such file or directory"),
+        (("1", "--from", "nosuch.go"), "nosuch.go: no such file (your program of the level below)"),
+        (("1", "--from", "/"), "/: no such file"),
+        (("1", "--from", "built.c"), "built.c: no text"),
         (("1", "--from", "/etc/passwd"), "/etc/passwd: what language is this?"),
         (("0", "--in", "c"), "00_process.c is there already"),
     ],
 )
 def test_bad_words(minirun: Program, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     (tmp_path / "00_process.c").write_text("mine\n")
+    (tmp_path / "built.c").write_bytes(b"\x7fELF\xff")
     done = minirun("level", "start", *words, cwd=tmp_path)
     assert done.returncode in (1, 125) and said in done.stderr and done.stderr.count("\n") == 1
-    assert [each.name for each in tmp_path.iterdir()] == ["00_process.c"]
+    assert {each.name for each in tmp_path.iterdir()} == {"00_process.c", "built.c"}
     assert (tmp_path / "00_process.c").read_text() == "mine\n"
 
 

@@ -79,8 +79,8 @@ class HostFiles:
         self._uppers.append((path, upper))
 
     def missing(self, paths: Iterable[str]) -> str:
-        """Return the first of these paths of the host that the copy does not show; else ""."""
-        real = [(path, os.path.realpath(path)) for path in paths]
+        """Return the first path of the host among these that the copy does not show; else ""."""
+        real = [(path, os.path.realpath(path)) for path in paths if os.path.exists(path)]
         return next((path for path, at in real if not os.path.lexists(f"{self.root}{at}")), "")
 
     def changes(self) -> Iterator[str]:

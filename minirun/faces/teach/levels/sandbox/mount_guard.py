@@ -12,6 +12,9 @@ the call, and the guard, outside of the sandbox,
 The kernel never reads the strings again: so a second thread of the program cannot exchange them
 (seccomp_unotify(2), "the use of SECCOMP_USER_NOTIF_FLAG_CONTINUE"). Binds, moves and propagation
 make no file system, and are not announced. sysfs is mounted read-only, however it is asked for.
+
+fsopen(2) is answered alike, for BY_FSOPEN: the guard opens, and the program gets the descriptor.
+For others it is as on a kernel without that call (ENOSYS): callers then use mount(2).
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ OWN_FILE_SYSTEMS = (
     "hugetlbfs",
 )  # fmt: skip
 """Those that are new with each mount, or that each namespace has of its own."""
+BY_FSOPEN = ("tmpfs", "overlay")
+"""Those that are the same whoever calls fsopen(2): they are of no namespace of the caller's."""
 _WITHOUT_FS = (
     mounts.MS_BIND | mounts.MS_MOVE | mounts.MS_SHARED | mounts.MS_PRIVATE | mounts.MS_SLAVE
     | mounts.MS_UNBINDABLE
@@ -46,9 +51,13 @@ _MAGIC, _MAGIC_MASK = 0xC0ED0000, 0xFFFF0000
 _BY_FD = re.compile(r"/proc/(?:self|thread-self)/fd/(\d+)(/.*|)")
 """How crun names what it has opened."""
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102  # ioctl of seccomp_unotify(2)
-_CONTINUE = 1
+_ADD_FD = 0x40182103
+_CONTINUE, _AND_SEND = 1, 2
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 _ANSWER = struct.Struct("=QqiI")
+_ADDED_FD = struct.Struct("=QIIII")
+_FSOPEN, _X32 = 430, 0x40000000
+"""The number of fsopen(2) on all architectures; the bit that a number of x32 has besides."""
 _SYSFS_MAGIC = 0x62656572
 _CAP_SYS_ADMIN = 21
 _PAGE = 4096
@@ -61,9 +70,10 @@ def rules() -> list[dict[str, Any]]:
     remount = mounts.MS_REMOUNT  # of a file system; with MS_BIND of a mount alone
     flags = [(_MAGIC_MASK, _MAGIC), (_WITHOUT_FS, 0), (remount | mounts.MS_BIND, remount)]
     return [
-        {"names": ["mount"], "action": "SCMP_ACT_NOTIFY",
-         "args": [{"index": 3, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}]}
-        for mask, value in flags
+        {"names": ["fsopen"], "action": "SCMP_ACT_NOTIFY"},
+        *({"names": ["mount"], "action": "SCMP_ACT_NOTIFY",
+           "args": [{"index": 3, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}]}
+          for mask, value in flags),
     ]  # fmt: skip
 
 
@@ -105,11 +115,14 @@ class MountGuard:
             fcntl.ioctl(self._listener, _RECEIVE, buffer)
         except OSError:  # ENOENT: a signal has ended it
             return
-        number, thread, _, _, _, _, *args = _NOTIFICATION.unpack(buffer)
+        number, thread, _, call, _, _, *args = _NOTIFICATION.unpack(buffer)
         flags, result = 0, 0
         try:
             if _has_own_user_namespace(thread):
                 flags = _CONTINUE  # the kernel lets no such process mount what the host has once
+            elif call & ~_X32 == _FSOPEN:
+                self._open(_Caller(thread, self._listener, number), args)
+                return
             else:
                 self._mount(_Caller(thread, self._listener, number), args)
         except OSError as error:
@@ -134,9 +147,20 @@ class MountGuard:
             raise os_error(errno.EPERM)
         caller.mount(source, target, fstype, flags, data, is_sysfs=makes and fstype == "sysfs")
 
+    def _open(self, caller: _Caller, args: list[int]) -> None:
+        """Answer fsopen(2) with these arguments by a descriptor. Raises OSError."""
+        fstype = caller.text(args[0])
+        if fstype not in BY_FSOPEN:
+            raise os_error(errno.ENOSYS)
+        fd = mounts.fsopen(fstype)
+        try:
+            caller.receive(fd, os.O_CLOEXEC if args[1] & mounts.FSOPEN_CLOEXEC else 0)
+        finally:
+            os.close(fd)
+
 
 class _Caller:
-    """A thread that waits in mount(2)."""
+    """A thread that waits in mount(2) or fsopen(2)."""
 
     def __init__(self, thread: int, listener: int, number: int) -> None:
         self._thread, self._listener, self._number = thread, listener, number
@@ -154,6 +178,19 @@ class _Caller:
         if b"\0" not in raw:
             raise os_error(errno.EFAULT)
         return raw.partition(b"\0")[0].decode(errors="surrogateescape")
+
+    def receive(self, fd: int, flags: int) -> None:
+        """Make `fd` what the call returns: a descriptor of the thread's. Raises OSError.
+
+        Linux before 5.14 cannot do it in one step (EINVAL): then there is no such call.
+        """
+        added = _ADDED_FD.pack(self._number, _AND_SEND, fd, 0, flags)
+        try:
+            fcntl.ioctl(self._listener, _ADD_FD, added)
+        except FileNotFoundError:
+            pass  # it has died meanwhile
+        except OSError:
+            raise os_error(errno.ENOSYS) from None
 
     def mount(
         self, source: str | None, target: str, fstype: str | None, flags: int, data: str | None,

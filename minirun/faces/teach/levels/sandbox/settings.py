@@ -30,7 +30,7 @@ _DENIED = (
     "finit_module", "delete_module", "reboot", "lookup_dcookie", "nfsservctl", "vhangup",
 )  # fmt: skip
 """Calls for which CAP_SYS_ADMIN is enough in some kernels, or none, and whose effect is global."""
-_NOT_THERE = ("fsopen", "fspick", "fsconfig", "keyctl")
+_NOT_THERE = ("fspick", "keyctl")
 """ENOSYS, as on an old kernel: callers then use mount(2). No namespace divides keyrings: at ENOSYS
 runc goes on without one.
 """
