@@ -142,9 +142,10 @@ quick: tested
 
 mutants night: MUTANTS := all
 mutants: tested
-	@.ci/packages apt golang-go
+	@.ci/packages apt golang-go rustc
+	@go version; rustc --version
 	$(PYTHON) -m pytest -n 3 --dist worksteal tests/faces/teach/levels/test_mutants.py \
-		tests/faces/teach/levels/test_in_go.py tests/faces/teach/levels/test_own_program.py $(PYTEST)
+		tests/faces/teach/levels/test_languages.py tests/faces/teach/levels/test_own_program.py $(PYTEST)
 
 night: export MINIRUN_FUZZ ?= 2200
 night: test

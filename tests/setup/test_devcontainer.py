@@ -1,6 +1,8 @@
 """The dev container as docker starts it: its own root is an overlay, which holds no upper layer."""
 
 import json
+import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +14,8 @@ from engines.clients.engine import IMAGE, Docker
 from layers import layer_of
 from minirun.core.keeping.places import ROOT
 from minirun.core.process import caps
+from minirun.faces.teach.lab import labs
+from minirun.faces.teach.levels import programs
 
 TOP = Path(__file__).parents[2]
 SAID = json.loads((TOP / ".devcontainer" / "devcontainer.json").read_text())
@@ -19,6 +23,14 @@ VOLUMES = [f"--mount={each.replace('${devcontainerId}', 'test')}" for each in SA
 HINT = "(no overlay, NFS or FUSE can hold it: --root on ext4, xfs, btrfs or tmpfs)"
 SHARED = ("/usr", "/lib", "/lib64", "/etc/alternatives", str(TOP))
 """What of this machine the container has: Python with its libraries, and minirun."""
+
+QUARTER = os.environ.get("MUTANTS", "1")
+"""Which quarter of the levels and labs is tried, or all: it takes a while."""
+
+
+def chosen(names: list[str]) -> list[str]:
+    """This quarter of them."""
+    return names if QUARTER == "all" else names[int(QUARTER) - 1 :: 4]
 
 
 def privileged() -> list[str]:
@@ -70,3 +82,26 @@ def test_without_its_volume_the_error_says_what_to_do(minirun: Callable[..., Any
     *_, line = done.stderr.splitlines()
     assert line.startswith(f"minirun: mount: overlay with its upper layer in {ROOT}/")
     assert line.endswith(HINT)
+
+
+@pytest.mark.timeout(1200)
+def test_levels_hold(docker: Docker, minirun: Callable[..., Any]) -> None:
+    levels = [level for level in programs.levels() if not level.is_open]
+    numbers = chosen([str(level.number) for level in levels])
+    paths = [programs.find(number).path for number in numbers]
+    check = f"{docker.minirun} --lang en level check"
+    lines = [f"{check} {number} {path}" for number, path in zip(numbers, paths, strict=True)]
+    done = minirun(VOLUMES, f"--version; {'; '.join(lines)}")
+    held = re.findall(r"^Level (\d) holds", done.stdout, re.MULTILINE)
+    assert held == numbers, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(1200)
+def test_labs_are_solved(docker: Docker, minirun: Callable[..., Any]) -> None:
+    names = chosen([lab.name for lab in labs.labs()])
+    lab = f"{docker.minirun} --lang en lab"
+    steps = "start {0} && {1} solution {0} --apply && {1} check {0}; {1} reset {0}"
+    lines = [f"echo {name}: ; {lab} {steps.format(name, lab)}" for name in names]
+    done = minirun(VOLUMES, f"--version; {'; '.join(lines)}")
+    solved = re.findall(r"^(\S+):\n(?:(?!\S+:\n).*\n)*?Solved\.", done.stdout, re.MULTILINE)
+    assert solved == names, done.stdout + done.stderr

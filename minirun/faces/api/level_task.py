@@ -50,7 +50,7 @@ class LevelTask(Shown):
 
 
 def level(number: int, language: str = ENGLISH, *, folder: str = HOME) -> LevelTask:
-    """Return a level of the ladder, by its number: 0 to 9.
+    """Return a level of the ladder, by its number: 0 to 10.
 
     Its skeleton and linux.py are written into `folder`, if they are not there. Raises UsageError if
     there is no such level, OSError.

@@ -34,8 +34,8 @@ COMMANDS = dict.fromkeys(
 )
 _WIDTH = 92
 _CHECK_SECONDS, _LOOK_SECONDS = 300.0, 0.3
-_FIRST_STAGES, _FIRST_GPUS = 3, 5
-"""The levels from which a program has the handshake that observe draws, and GPUs."""
+_FIRST_STAGES, _FIRST_GPUS, _ENGINES = 3, 5, 9
+"""The levels from which a program has the handshake that observe draws, GPUs, an engine's words."""
 
 
 class LevelCommand(Flags):
@@ -235,7 +235,7 @@ def main_solution(args: list[str], settings: Settings) -> int:
     if len(flags.args) != 1:
         flags.refuse()
     level, _ = _level(flags.args[0], settings)
-    return write(level.path.read_text())
+    return write(level.text)
 
 
 def main_diff(args: list[str], settings: Settings) -> int:
@@ -245,7 +245,7 @@ def main_diff(args: list[str], settings: Settings) -> int:
         flags.refuse()
     (old, words), (new, _) = (_level(text, settings) for text in flags.args)
     lines = difflib.unified_diff(
-        old.path.read_text().splitlines(), new.path.read_text().splitlines(), old.file, new.file,
+        old.text.splitlines(), new.text.splitlines(), old.file, new.file,
         lineterm="",
     )  # fmt: skip
     text = "\n".join(lines) or words["same"]
@@ -307,7 +307,7 @@ def _observed(level: Level, command: list[str]) -> list[str]:
         return []
     driver, called = 'env NVIDIA_DRIVER_ROOT="$(minirun level driver)" ', shlex.join(command)
     asked = '"$(minirun level image)"'
-    if level.number == checks.TOP:
+    if level.number >= _ENGINES:
         return [f"minirun observe -- {called} run --bundle DIR ID"]
     if level.number < _FIRST_GPUS:
         return [f"minirun observe -- {called} run {asked} true"]

@@ -1,4 +1,4 @@
-"""The ladder: ten programs that the learner writes, each checked by what the kernel says of it.
+"""The ladder: eleven programs that the learner writes, each checked by what the kernel says of it.
 
 The programs are in tutorials/levels/. `minirun level start N` writes one with its new functions
 left out, and `minirun level check N` starts the learner's own, in any language, and looks.

@@ -83,8 +83,21 @@ class Level:
 
     @property
     def path(self) -> Path:
-        """Where the whole program is."""
+        """Where the whole program is, or would be if the level is open."""
         return folder() / self.file
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no program of it is published: its check alone says what is right."""
+        return not self.path.exists()
+
+    @property
+    def text(self) -> str:
+        """Return the whole program. Raises UsageError if none is published."""
+        if self.is_open:
+            say = f"minirun level check {self.number} says whether yours holds"
+            raise UsageError(f"level {self.number} is open: it has no published solution", say, 1)
+        return self.path.read_text()
 
 
 @dataclass(frozen=True)
@@ -171,11 +184,14 @@ def hint(key: str, detail: str, language: str = ENGLISH) -> str:
 def start(level: Level, directory: Path) -> Path:
     """Write a level's skeleton into a directory, with the library beside it; return its path.
 
-    Raises FileExistsError if there is such a file, MinirunError, OSError.
+    That of an open level is the program of the level below, with what is to hold. Raises
+    FileExistsError if there is such a file, MinirunError, OSError.
     """
     directory.mkdir(parents=True, exist_ok=True)
     if not (directory / LIBRARY).exists():
         shutil.copyfile(folder() / LIBRARY, directory / LIBRARY)
+    if level.is_open:
+        return begin(level, directory, find(str(level.number - 1)).path)
     text = skeleton(level)
     with open(directory / level.file, "x") as file:
         file.write(text)
@@ -226,7 +242,9 @@ def grown(level: Level, text: str, language: Language) -> str:
         name = camel if language is LANGUAGES[".go"] else "_".join(words)
         error = f"level {level.number}: {name} {NOT_WRITTEN}"
         added.append(f"\n{note}{language.stub.format(name=name, text=error)}")
-    return text + "".join(added)
+    start = re.search(r"(?m)^if __name__ ==", text)  # in Python what is below it is too late
+    end = start.start() if start else len(text)
+    return text[:end] + "".join(added) + ("\n\n" if added and start else "") + text[end:]
 
 
 def skeleton(level: Level) -> str:
@@ -257,7 +275,7 @@ class _Gap(NamedTuple):
 
 def _with_gaps(level: Level, written: Callable[[_Gap, list[str]], list[str]]) -> str:
     """Return the program, with what `written` makes of the lines of each gap below its sentence."""
-    text = level.path.read_text()
+    text = level.text
     lines = text.splitlines()
     functions = dict(_functions(ast.parse(text)))
     if missing := level.gaps.keys() - functions.keys():

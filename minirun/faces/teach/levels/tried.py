@@ -6,6 +6,7 @@ The words of each level are those of tutorials/levels, so the ladder can be clim
     2, 3   run [FLAGS] LOWERDIR COMMAND …
     4 …    the same, and run --bundle DIR
     9      run, create, start, state, kill, delete, with --root before them
+    10     the same, and exec
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _GROUPS = (0, 4)
 _ALLOW, _KILL_PROCESS = 0x7FFF0000, 0x80000000  # SECCOMP_RET_, linux/seccomp.h
 _CRASH = re.compile(r"(?m)^(?:panic|fatal error|runtime): .*|^thread '.*' panicked .*")
 """The line of a Go or a Rust program that has crashed which says why; others have it last."""
-_GAP = re.compile(rf"level \d: (\S+) {NOT_WRITTEN}")
+_GAP = re.compile(rf"level \d+: (\S+) {NOT_WRITTEN}")
 
 
 class NotYet(Exception):
@@ -89,9 +90,9 @@ class TriedProgram:
     def words(self, *command: str, flags: tuple[str, ...] = ()) -> list[str]:
         """Return the command line that runs `command`.
 
-        Level 9 has no flags: the bundle says what they would.
+        From level 9 on there are no flags: the bundle says what they would.
         """
-        if self.number == 9:
+        if self.number >= 9:
             return self.in_bundle("words", material.with_flags(command, flags))
         root = [self.lower] if self.number >= 2 else []
         return [*self.command, "run", *flags, *root, *command]
@@ -126,7 +127,7 @@ class TriedProgram:
     def in_bundle(self, name: str, document: dict[str, Any]) -> list[str]:
         """Write a bundle with this config.json; return the command line that runs it."""
         directory = self.bundle(name, document)
-        own_id = [f"{name}-{next(self._ids)}"] if self.number == 9 else []
+        own_id = [f"{name}-{next(self._ids)}"] if self.number >= 9 else []
         return [*self.command, "run", "--bundle", str(directory), *own_id]
 
     def bundle(self, name: str, document: dict[str, Any]) -> Path:
@@ -138,7 +139,7 @@ class TriedProgram:
         return self.run("/bin/sh", "-c", script, flags=("--gpus", gpus))
 
     def runtime(self, *words: str) -> Done:
-        """Call a command of level 9, with a state root in the sandbox. Raises NotYet."""
+        """Call a command of an engine's, with a state root in the sandbox. Raises NotYet."""
         return self.call([*self.command, "--root", str(material.HOME / "root"), *words])
 
     def start(

@@ -1,5 +1,9 @@
-/* Level 3 of the ladder in C: runtime and init agree over two FIFOs. tests/faces/teach/levels compiles it
- * and lets `minirun level check 3 -- ./level3` ask the kernel about it. */
+/* Level 3 of the ladder in C: runtime and init agree over two FIFOs. test_languages.py compiles it and
+ * lets `minirun level check 3 -- ./level3` ask the kernel about it. Two ways are chosen by a definition:
+ *
+ *     SECOND_THREAD   another thread than the first one clones init
+ *     DETACHED        the overlay is made by fsopen(2) and move_mount(2)
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -39,6 +43,25 @@ static void must(int result, const char *what)
         fail(1, what);
 }
 
+#ifdef DETACHED
+/* By the calls of Linux 5.2: the mount lies nowhere until it is moved. */
+static void make_overlay(const char *layers, const char *upper, const char *work)
+{
+    enum { SET_STRING = 1, CREATE = 6, FROM_EMPTY_PATH = 4 };
+    const char *options[][2] = {{"lowerdir", layers}, {"upperdir", upper}, {"workdir", work}};
+    int context = syscall(SYS_fsopen, "overlay", 0), made;
+
+    must(context, "fsopen");
+    for (int i = 0; i < 3; i++)
+        must(syscall(SYS_fsconfig, context, SET_STRING, options[i][0], options[i][1], 0), layers);
+    must(syscall(SYS_fsconfig, context, CREATE, NULL, NULL, 0), layers);
+    must(made = syscall(SYS_fsmount, context, 0, 0), "fsmount");
+    must(syscall(SYS_move_mount, made, "", AT_FDCWD, root, FROM_EMPTY_PATH), root);
+    close(made);
+    close(context);
+}
+#endif
+
 static void build(const char *layers)
 {
     static const struct { const char *name; int minor; } nodes[] = {
@@ -52,7 +75,11 @@ static void build(const char *layers)
     must(mkdir(work, 0755), "work");
     must(mkdir(root, 0755), "rootfs");
     snprintf(data, sizeof data, "lowerdir=%s,upperdir=%s,workdir=%s", layers, upper, work);
+#ifdef DETACHED
+    make_overlay(layers, upper, work);
+#else
     must(mount("overlay", root, "overlay", 0, data), layers);
+#endif
     mkdir(in(root, "proc"), 0755);
     must(mount("proc", path, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "proc");
     mkdir(in(root, "dev"), 0755);
@@ -176,7 +203,6 @@ static void *in_a_thread(void *argv)
     return NULL;
 }
 
-/* With SECOND_THREAD another thread than the first one clones init. */
 int main(int argc, char **argv)
 {
 #ifdef SECOND_THREAD

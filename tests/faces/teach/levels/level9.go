@@ -1,5 +1,5 @@
 // Level 9 of the ladder in Go: run, create, start, state, kill and delete. It was written from the
-// lessons and the manual alone, by someone who had read none of the programs in Python. test_in_go.py
+// lessons and the manual alone, by someone who had read none of the programs in Python. test_languages.py
 // compiles it, and lets `minirun level check 9 -- ./mine` ask the kernel about it. For x86-64: the
 // numbers of system calls stand here, since it has no libseccomp.
 package main

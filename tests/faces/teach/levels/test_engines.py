@@ -15,6 +15,7 @@ import pytest
 from conftest import Program
 from engines.clients.containerd_engine import Ctr
 from engines.clients.engine import IMAGE, Docker, Dockerlike, Engine, Podman
+from faces.teach.levels import level10
 from layers import copy_layer, layer_of
 from minirun.faces.teach.levels import material, programs
 from required import installed
@@ -101,7 +102,7 @@ def test_containerd(ctr: Ctr) -> None:
     assert typed(ctr, "ctr", lines("ctr run")).count("SIMULATED") == 2
 
 
-def test_docker_and_podman(docker: Dockerlike) -> None:
+def test_docker_and_podman(docker: Dockerlike, home: Path) -> None:
     assert docker.run("echo", "hello") == "hello"
     docker.run("sh", "-c", "exit 7", code=7)
     assert docker.error("nosuch").returncode == 127
@@ -116,6 +117,13 @@ def test_docker_and_podman(docker: Dockerlike) -> None:
     docker("tag", IMAGE, "busybox")
     name = Path(docker.client[0]).name
     assert typed(docker, name, lines(f"{name} ")).count("SIMULATED") == 2
+    (home / "ladder" / programs.levels()[9].file).write_text(level10.text())
+    name = docker.detached()
+    assert (
+        docker("exec", "--user=1000", "--env=A=b", name, "sh", "-c", "id -u; echo $A") == "1000\nb"
+    )
+    assert docker.full("exec", name, "sh", "-c", "exit 7").returncode == 7
+    assert docker("exec", "-t", name, "sh", "-c", "test -t 0 && tty").strip() == "/dev/pts/0"
 
 
 def test_observe_draws_its_seven_stages(minirun: Program, runtime: str, tmp_path: Path) -> None:

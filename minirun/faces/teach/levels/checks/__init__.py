@@ -13,6 +13,7 @@ What a level promises, the levels above it promise too: PROMISES has it once, wi
     privileges   7
     network      8
     runtime      9
+    entering     10
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import NamedTuple
 from minirun.core.kernel.mountinfo import Mount
 from minirun.faces.teach.levels import facts, tried
 from minirun.faces.teach.levels.checks import (
+    entering,
     gpus,
     handshake,
     hooks,
@@ -56,7 +58,7 @@ class Promise(NamedTuple):
 
     check: Check
     since: int
-    until: int = 9
+    until: int = 10
     """The last level: an engine does it at level 9, or the words are different there."""
 
     @property
@@ -141,6 +143,15 @@ PROMISES = (
     Promise(runtime.late_hooks_run, 9),
     Promise(runtime.terminal_is_sent, 9),
     Promise(runtime.gpus_without_an_engine, 9),
+    Promise(entering.it_is_executed, 10),
+    Promise(entering.it_is_in_the_namespaces, 10),
+    Promise(entering.it_is_in_the_cgroups, 10),
+    Promise(entering.config_is_followed, 10),
+    Promise(entering.privileges_are_the_containers, 10),
+    Promise(entering.no_descriptor_is_handed_on, 10),
+    Promise(entering.process_file_is_followed, 10),
+    Promise(entering.it_can_be_left, 10),
+    Promise(entering.stopped_is_refused, 10),
 )
 """All of them, in the order in which they can be made to hold."""
 

@@ -49,10 +49,13 @@ def init_waits(program: TriedProgram) -> None:
         started = program.start(program.words("sleep", tried.SLEEP))
         try:
             pid = wait(partial(facts.init_of, started.pid))
-            signal_runtime(started, pid, signal.SIGSTOP)
+            runtime = _above(pid, started.pid)
+            for each in runtime:
+                os.kill(each, signal.SIGSTOP)
             if not all(_waits(pid, seconds) for seconds in (0.6, 1.0)):
                 continue
-            signal_runtime(started, pid, signal.SIGKILL)
+            for each in runtime:
+                os.kill(each, signal.SIGKILL)
             if wait(lambda: tried.pid_of(("sleep", tried.SLEEP)), 0.3):
                 raise NotYet("end-taken-for-word")
             return
@@ -70,6 +73,14 @@ def signal_runtime(started: Started, init: int, number: signal.Signals) -> None:
         parent = int(tried.status_field(init, "PPid") or 0) if init else 0
     with suppress(ProcessLookupError):
         os.kill(parent if parent > 1 else started.pid, number)
+
+
+def _above(init: int, top: int) -> list[int]:
+    """Return the processes above init, its parent first: one of them is the runtime. OSError."""
+    found = [init]
+    while found[-1] not in (0, 1, top):
+        found.append(int(tried.status_field(found[-1], "PPid") or 0))
+    return [pid for pid in found[1:] if pid > 1]
 
 
 def _waits(pid: int, seconds: float) -> bool:
