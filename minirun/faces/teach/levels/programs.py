@@ -212,7 +212,7 @@ def begin(level: Level, directory: Path, source: Path) -> Path:
     try:
         text = grown(level, source.read_text(), LANGUAGES[source.suffix])
     except UnicodeDecodeError:
-        raise UsageError(f"{source}: no text", "the program's source", 1) from None
+        raise UsageError(f"{source}: not a text file", "the program's source", 1) from None
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{level.name}{source.suffix}"
     with open(path, "x") as file:

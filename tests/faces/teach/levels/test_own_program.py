@@ -137,7 +137,7 @@ def test_a_sentence_stands_before_the_function_of_its_name(suffix: str) -> None:
         (("0", "--in", "ml"), "invalid --in 'ml' (c or go)"),
         (("1", "--from", "nosuch.go"), "nosuch.go: no such file (your program of the level below)"),
         (("1", "--from", "/"), "/: no such file"),
-        (("1", "--from", "built.c"), "built.c: no text"),
+        (("1", "--from", "built.c"), "built.c: not a text file"),
         (("1", "--from", "/etc/passwd"), "/etc/passwd: what language is this?"),
         (("0", "--in", "c"), "00_process.c is there already"),
     ],

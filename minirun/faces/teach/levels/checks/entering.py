@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from minirun.faces.teach.levels import material, tried
+from minirun.faces.teach.levels.checks import process
 from minirun.faces.teach.levels.material import HOME, PROC
 from minirun.faces.teach.levels.tried import Done, NotYet, Started, TriedProgram, wait
 
@@ -42,8 +43,7 @@ def it_is_executed(program: TriedProgram) -> None:
             raise NotYet("no-stdin")
         if done.out != "from outside\na  b\n":
             raise NotYet("words-changed" if done.out else "exec", done.out or done.said)
-        if done.status != 7:
-            raise NotYet("exit-status", str(done.status))
+        process.gives_7(done)
         if _exec(program, "no-such-program").status == 0:
             raise NotYet("exec-of-nothing")
 

@@ -11,6 +11,7 @@ from functools import partial
 
 from minirun.common.waiting import readable
 from minirun.faces.teach.levels import facts, material, tried
+from minirun.faces.teach.levels.checks import process
 from minirun.faces.teach.levels.material import HOME, PROC
 from minirun.faces.teach.levels.tried import NotYet, TriedProgram, wait
 
@@ -21,8 +22,7 @@ def runtime_runs(program: TriedProgram) -> None:
     done = program.call(program.in_bundle("r", material.config(args=script)))
     if done.out != "x\n":
         raise NotYet("command-not-run", done.said)
-    if done.status != 7:
-        raise NotYet("exit-status", str(done.status))
+    process.gives_7(done)
 
 
 def created_waits(program: TriedProgram) -> None:
