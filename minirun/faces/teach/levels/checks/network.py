@@ -15,7 +15,7 @@ from minirun.faces.teach.levels import facts, tried
 from minirun.faces.teach.levels.material import PROC
 from minirun.faces.teach.levels.tried import NotYet, TriedProgram, wait
 
-_PORT = 8080
+_PORT, _SECOND = 8080, 8083
 _HOST, _OUTSIDE = "10.99.0.1", "10.99.0.2"
 """Addresses of the sandbox, which is the host here, and of a machine outside."""
 
@@ -49,19 +49,18 @@ def packets_are_translated(program: TriedProgram) -> None:
 
 
 def port_leads_in(program: TriedProgram) -> None:
-    """A published port reaches the container, from the host and from outside."""
+    """Published ports reach the container, from the host and from outside."""
     script = "mkdir -p /www; echo hello > /www/index.html; exec httpd -f -p 80 -h /www"
-    words = program.words("/bin/sh", "-c", script, flags=("-p", f"{_PORT}:80"))
+    flags = ("-p", f"{_PORT}:80", "-p", f"{_SECOND}:80")
+    words = program.words("/bin/sh", "-c", script, flags=flags)
     server = ("httpd", "-f", "-p", "80", "-h", "/www")
     with _machine_outside() as pid, program.running(*server, words=words):
-
-        def ask() -> str:
-            return facts.get(_HOST, _PORT)
-
-        if "hello" not in (wait(lambda: facts.in_namespace(pid, ask, "net"), 4.0) or ""):
-            raise NotYet("port-closed", f"{_HOST}:{_PORT}")
-        if "hello" not in (wait(ask, 2.0) or ""):
-            raise NotYet("port-closed-on-the-host", f"{_HOST}:{_PORT}")
+        for port in (_PORT, _SECOND):
+            ask = partial(facts.get, _HOST, port)
+            if "hello" not in (wait(partial(facts.in_namespace, pid, ask, "net"), 4.0) or ""):
+                raise NotYet("port-closed", f"{_HOST}:{port}")
+            if "hello" not in (wait(ask, 2.0) or ""):
+                raise NotYet("port-closed-on-the-host", f"{_HOST}:{port}")
 
 
 def containers_differ(program: TriedProgram) -> None:
@@ -84,7 +83,7 @@ def others_are_left_alone(program: TriedProgram) -> None:
 
 
 def only_its_port_leads_in(program: TriedProgram) -> None:
-    """Other ports of the host stay the host's, and a caller keeps its address."""
+    """Other ports stay the host's, those of other machines theirs; a caller keeps its address."""
     flags = ("-p", f"{_PORT}:80")
     sleeping = program.running("sleep", tried.SLEEP, flags=flags)
     with _machine_outside() as outside, sleeping as (_, pid):
@@ -93,6 +92,22 @@ def only_its_port_leads_in(program: TriedProgram) -> None:
             raise NotYet("caller-hidden", ", ".join(seen) or "nothing")
         if _callers(os.getpid(), outside, _PORT + 1, _PORT + 1) != [_OUTSIDE]:
             raise NotYet("other-port", str(_PORT + 1))
+        if not _reaches_outside(pid, outside):
+            raise NotYet("other-machines-port", f"{_OUTSIDE}:{_PORT}")
+
+
+def _reaches_outside(pid: int, outside: int) -> bool:
+    """Return True if a container that calls the port on a machine outside reaches that machine."""
+    seen: list[str] = []
+
+    def serve() -> None:
+        seen.append(facts.in_namespace(outside, partial(_peer, _PORT, 3.0), "net"))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    wait(lambda: facts.in_namespace(pid, partial(_connects, _PORT, _OUTSIDE), "net"), 2.0)
+    thread.join()
+    return seen != [""]
 
 
 def _callers(pid: int, outside: int, listening: int, called: int) -> list[str]:
@@ -112,9 +127,9 @@ def _callers(pid: int, outside: int, listening: int, called: int) -> list[str]:
     return [each for each in seen if each]
 
 
-def _connects(port: int) -> bool:
-    """Return True if the host takes a connection to a port."""
-    with suppress(OSError), socket.create_connection((_HOST, port), 0.5):
+def _connects(port: int, address: str = _HOST) -> bool:
+    """Return True if a machine takes a connection to a port."""
+    with suppress(OSError), socket.create_connection((address, port), 0.5):
         return True
     return False
 

@@ -14,6 +14,9 @@ from minirun.faces.teach.levels.tried import NotYet, TriedProgram
 _DOCKERS = 0xA80425FB
 """docker's default capabilities, as a bit mask: capabilities(7)."""
 
+_LOW, _HIGH = 7, (1 << 32) + 7
+"""Two numbers whose lower 32 bits are the same."""
+
 
 def capabilities_are_few(program: TriedProgram) -> None:
     """The command has docker's capabilities, in each set that counts."""
@@ -118,21 +121,39 @@ def filter_without_no_new_privs(program: TriedProgram) -> None:
 
 
 def profile_asks_arguments(program: TriedProgram) -> None:
-    """A rule of the profile may ask about arguments, and has an error number of its own."""
-    script = "unshare -u true; unshare -i true && echo ipc"
+    """A rule of the profile may ask about arguments, and has an error number of its own.
+
+    An argument has 64 bits: `truncate` gives ftruncate(2) a size of more than 32.
+    """
+    script = (
+        "unshare -u true; unshare -i true && echo ipc;"
+        f" truncate -s {_LOW} a && echo low; truncate -s {_HIGH} a || echo high;"
+        " truncate -s 773 a || echo masked; truncate -s 261 a && echo unmasked"
+    )
     kept = {kind: ["CAP_SYS_ADMIN"] for kind in ("bounding", "permitted", "effective")}
     document = material.config(
         args=["/bin/sh", "-c", script], capabilities=kept, noNewPrivileges=True
     )
-    condition = {"index": 0, "op": "SCMP_CMP_EQ", "value": CLONE_NEWUTS}
+    conditions = (
+        ("unshare", {"index": 0, "op": "SCMP_CMP_EQ", "value": CLONE_NEWUTS}),
+        ("ftruncate", {"index": 1, "op": "SCMP_CMP_EQ", "value": _HIGH}),
+        ("ftruncate", {"index": 1, "op": "SCMP_CMP_MASKED_EQ", "value": 0xF00, "valueTwo": 0x300}),
+    )
     document["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
-        {"names": ["unshare"], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOSYS,
-         "args": [condition]}]}  # fmt: skip
+        {"names": [call], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOSYS, "args": [condition]}
+        for call, condition in conditions]}  # fmt: skip
     done = program.call(program.in_bundle("plain", document))
     if "ipc" not in done.out:
         raise NotYet("filter-args", done.said)
     if os.strerror(errno.ENOSYS) not in done.err:
         raise NotYet("filter-errno", done.said)
+    said = done.out.split()
+    if "low" not in said or "high" not in said:
+        number, was = (_HIGH, "let through") if "low" in said else (_LOW, "refused")
+        raise NotYet("filter-64-bits", f"{number} was {was}, the rule is for {_HIGH}")
+    if "masked" not in said or "unmasked" not in said:
+        number, was = (0x305, "let through") if "unmasked" in said else (0x105, "refused")
+        raise NotYet("filter-masked", f"{number:#x} was {was}")
 
 
 def profile_is_followed(program: TriedProgram) -> None:

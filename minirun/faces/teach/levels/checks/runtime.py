@@ -93,12 +93,16 @@ def signals_arrive_as_sent(program: TriedProgram) -> None:
 
 
 def roots_are_apart(program: TriedProgram) -> None:
-    """--root says where containers are: two of one name, under two of them."""
+    """--root says where containers are: two of one name, under two of them, and no id leads out."""
     directory = str(program.bundle("plain", material.config(args=["sleep", tried.SLEEP])))
     for root in ("one", "two"):
         words = [*program.command, "--root", str(HOME / root), "create", "--bundle", directory, "r"]
         if (done := program.call(words)).status:
             raise NotYet("root-ignored", done.said)
+    for name in ("../led-out", "r/below"):
+        if program.runtime("create", "--bundle", directory, name).status == 0:
+            program.runtime("delete", "--force", name)
+            raise NotYet("id-leads-out", name)
     for root in ("one", "two"):
         program.call([*program.command, "--root", str(HOME / root), "delete", "--force", "r"])
 
@@ -148,7 +152,7 @@ def namespace_is_joined(program: TriedProgram) -> None:
 
 
 def late_hooks_run(program: TriedProgram) -> None:
-    """poststart's hooks are run by start (runc's by create), poststop's by delete."""
+    """poststart's hooks are run by start (runc's by create), poststop's after the removal."""
     found = HOME / "late-hooks"
     found.unlink(missing_ok=True)
     document = material.config(args=["sleep", tried.SLEEP])
@@ -156,14 +160,21 @@ def late_hooks_run(program: TriedProgram) -> None:
         kind: [{"path": "/bin/sh", "args": ["sh", "-c", f"echo {kind} >> {found}"]}]
         for kind in ("poststart", "poststop")
     }
+    document["linux"]["cgroupsPath"] = "/late/hooks"
+    places = "/sys/fs/cgroup/late/hooks /sys/fs/cgroup/*/late/hooks"
+    script = f"for d in {places}; do test -d $d && echo early >> {found}; done; true"
+    hook = {"path": "/bin/sh", "args": ["sh", "-c", script]}
+    document["hooks"]["poststop"].insert(0, hook)
     directory = str(program.bundle("plain", document))
     program.runtime("create", "--bundle", directory, "late")
     program.runtime("start", "late")
     if not wait(lambda: found.exists() and found.read_text() == "poststart\n"):
         raise NotYet("late-hooks", "poststart")
     program.runtime("delete", "--force", "late")
-    if not wait(lambda: found.read_text() == "poststart\npoststop\n"):
+    if not wait(lambda: found.read_text().endswith("\npoststop\n")):
         raise NotYet("late-hooks", "poststop")
+    if "early" in found.read_text():
+        raise NotYet("late-hooks", "poststop, which came while the cgroup was still there")
 
 
 def it_is_killed_and_deleted(program: TriedProgram) -> None:
