@@ -21,8 +21,13 @@ from gpu.debian_driver import PACKAGES, TRIPLET, alternatives
 from gpu.nvidia import toolhost
 from gpu.pretend import Host, cli
 from gpu.sandbox import debian_root
-from gpu.test_driver_root import run
+from gpu.test_driver_root import MOVED, loaded, run
+from minirun.core.keeping.settings import Settings
 from minirun.core.kernel import mounts
+from minirun.gpu.asked.request import GpuOptions
+from minirun.gpu.asked.select import GpuSelector
+from minirun.gpu.asked.ways import cdi_edits
+from minirun.gpu.asked.ways.records import GpuRequest
 from minirun.gpu.nvidia.shared import catalog
 
 pytestmark = pytest.mark.slow
@@ -195,8 +200,32 @@ def test_gpu_list_and_run(minirun: Program, host: Host, layout: Layout) -> None:
     assert (f"{PLACE}/dev/nvidia1" in sources) is not layout.is_bare
 
 
+def asked_of_a_file(text: str, device: str) -> dict[str, Any]:
+    """What `run --device` finds in a spec file, on a host that has no library but those there."""
+    mounts.mount("tmpfs", MOVED, "tmpfs")
+    Path("/mnt/cdi").mkdir()
+    Path("/mnt/cdi/nvidia.json").write_text(text)
+    flags = GpuOptions(devices=(device,), spec_dirs=("/mnt/cdi",))
+    request = GpuRequest(flags, GpuSelector(), Settings(root="/mnt/state"), "")
+    found = cdi_edits.resolve(request, (device,))
+    paths = [mount.host_path for mount in found.edits.mounts]
+    return {"mounts": paths, "warnings": list(found.warnings)}
+
+
 def test_cdi(host: Host, layout: Layout) -> None:
-    """Every library of the driver, wherever it lies: those in more than one folder, too."""
+    """Every library of the driver, wherever it lies: those in more than one folder, too.
+
+    A file that was written is followed, also if the host's own ld.so.cache has no library.
+    """
+    host.moved = True
+    lay_out_host = host.change
+
+    def change() -> None:
+        lay_out_host()
+        host.make_nodes("/dev")
+        loaded(host)
+
+    host.change = change
     flags = [f"--driver-root={PLACE}"]
     flags += ["--dev-root=/"] if layout.is_bare else []
     flags += [f"--library-search-path={PLACE}/run/opengl-driver/lib"] * (layout.name == "nixos")
@@ -207,12 +236,17 @@ def test_cdi(host: Host, layout: Layout) -> None:
         spec = json.loads(done["stdout"])
         sources = [row["hostPath"] for row in spec["containerEdits"]["mounts"]]
         links = [path for path in sources if os.path.islink(path)]
-        return {"spec": spec, "sources": sources, "links": links}
+        given = asked_of_a_file(done["stdout"], "nvidia.com/gpu=1")
+        return {"spec": spec, "sources": sources, "links": links, "given": given}
 
     done = host.run(task)
     found = libraries(done["sources"])
     print(f"{layout.name} {layout.version} cdi: {len(found)} of {len(layout.libraries)}")
     assert found == {*layout.libraries} and done["links"] == []
+    assert done["given"]["warnings"] == []
+    assert {path for path in done["given"]["mounts"] if ".so." in path} == {
+        path for path in done["sources"] if ".so." in path
+    }
     nodes = done["spec"]["devices"][0]["containerEdits"]["deviceNodes"]
     assert [row["path"] for row in nodes][:1] == ["/dev/nvidia0"]
     edits = done["spec"]["containerEdits"]

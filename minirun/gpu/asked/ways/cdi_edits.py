@@ -52,7 +52,7 @@ def resolve(request: GpuRequest, devices: tuple[str, ...]) -> CdiEdits:
     _refuse(asked, edits, simulated)
     if host is None and any(spec.raw["kind"] == recipe.KIND for spec in used):
         host = _host(simulated, store)
-        warnings += _wrong(host, bool(wanted)) if host else []
+        warnings += _wrong(host, bool(wanted), ()) if host else []  # libraries: those of the file
     numbers = frozenset((node.major, node.minor) for node in edits.device_nodes)
     given = planner.gpus_of_nodes(host, numbers) if host else ()
     is_nvidia = any(name.startswith("nvidia.com/") for name in wanted)
@@ -93,9 +93,15 @@ def _other_vendors(
     return tuple(given), driver
 
 
-def _wrong(host: Inventory, gpus: bool) -> list[str]:
-    """Return what is wrong with the host; `gpus`: any are wanted. Raises GPUError for the worst."""
-    needs = NvidiaRequest(("all",) if gpus else (), DEFAULT_CAPABILITIES)
+def _wrong(
+    host: Inventory, gpus: bool, capabilities: tuple[str, ...] = DEFAULT_CAPABILITIES
+) -> list[str]:
+    """Return what is wrong with the host; `gpus`: any are wanted. Raises GPUError for the worst.
+
+    The host's libraries are looked for by `capabilities`. A spec file names its own, which lie
+    where no ld.so.cache has them if the driver has a root of its own (COS, NixOS).
+    """
+    needs = NvidiaRequest(("all",) if gpus else (), capabilities)
     return [str(one) for one in warn.refuse_fatal(warn.check(host, needs))]
 
 
