@@ -7,6 +7,7 @@ deleted under a mount is marked //deleted there.
 
 import os
 import stat
+from collections.abc import Collection
 from contextlib import closing
 
 from minirun.cgroups import reading
@@ -15,6 +16,8 @@ from minirun.core.keeping.record import Record
 from minirun.core.kernel import mountinfo
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.own_root import has
+from minirun.faces.inspect.gpu import loading
+from minirun.faces.inspect.gpu.loading import ObservedLoading
 from minirun.gpu.driverroot import PROC
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia.cli import musl, planner
@@ -66,6 +69,9 @@ class ObservedGpus(Record):
     """The container sees /proc/driver/nvidia/version."""
     misfit: str = ""
     """Why the image's programs cannot load the driver's libraries: musl."""
+    loading: ObservedLoading = ObservedLoading()
+    closed_mounts: tuple[str, ...] = ()
+    """The mount points that the nodes lie on, and on which none can be opened: nodev."""
 
     @property
     def mounts(self) -> int:
@@ -73,9 +79,14 @@ class ObservedGpus(Record):
         return sum(path in self.mounted for path in self.expected)
 
 
-def observe(pid: int, edits: Edits, rules: list[DeviceRule] | None) -> ObservedGpus:
-    """Return what the container of `pid` has of `edits`. Raises OSError if it has ended."""
-    points = {mount.mount_point: mount.root for mount in mountinfo.read(pid)}
+def observe(
+    pid: int, edits: Edits, rules: list[DeviceRule] | None, library_path: str = ""
+) -> ObservedGpus:
+    """Return what the container of `pid` has of `edits`. Raises OSError if it has ended.
+
+    `library_path` is the LD_LIBRARY_PATH of its command.
+    """
+    points = {mount.mount_point: mount for mount in mountinfo.read(pid)}
     user = _user_of(pid)
     with closing(Root.at(f"/proc/{pid}/root")) as root:
         nodes = tuple(_node(root, node, rules, user) for node in edits.device_nodes)
@@ -83,9 +94,21 @@ def observe(pid: int, edits: Edits, rules: list[DeviceRule] | None) -> ObservedG
         expected = tuple(_real(root, mount.path) for mount in edits.mounts)
         hiding = tuple(planner.own_libraries(root, edits))
         misfit = musl.misfit(root, edits)
-    gone = frozenset(path for path, source in points.items() if source.endswith("//deleted"))
-    mounted = frozenset(points)
-    return ObservedGpus(nodes, rules, expected, mounted, gone, hiding, shows_driver, misfit)
+        found = loading.observe(root, pid, edits, library_path)
+    gone = frozenset(path for path, at in points.items() if at.root.endswith("//deleted"))
+    below = {_mount_point(node.path, points) for node in edits.device_nodes if node.path}
+    closed = [path for path in sorted(below) if "nodev" in points[path].options.split(",")]
+    return ObservedGpus(
+        nodes, rules, expected, frozenset(points), gone, hiding, shows_driver, misfit, found,
+        tuple(closed),
+    )  # fmt: skip
+
+
+def _mount_point(path: str, points: Collection[str]) -> str:
+    """Return the mount point that a path lies on."""
+    while path not in points and path != "/":
+        path = os.path.dirname(path)
+    return path
 
 
 def _user_of(pid: int) -> ContainerUser:

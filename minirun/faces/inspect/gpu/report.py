@@ -40,7 +40,8 @@ def report(container: Container) -> GpuReport:
     """Return all of it. Raises OSError, GPUError."""
     record, config = container.record, container.config
     edits, cdi = _edits(container), list(saved_edits(record).get("cdi") or [])
-    mode, now = why.mode(config, cdi), _now(container, edits)
+    mode = why.mode(config, cdi)
+    now = _now(container, edits, config.environment.get("LD_LIBRARY_PATH", ""))
     asked = why.request_sources(record, config, cdi)
     if edits.gpus and not saved_edits(record):
         asked += [why.by_node(node) for node in edits.device_nodes]
@@ -53,7 +54,8 @@ def report(container: Container) -> GpuReport:
         list(request.capabilities) if request else [],
         list(request.requirements) if request else [],
         edits, now,
-        why.differences(edits, now, own, _host_driver(edits), needs_compute=compute) if now else [],
+        [*why.differences(edits, now, own, _host_driver(edits), needs_compute=compute),
+         *why.of_variables(edits, config.environment, request)] if now else [],
     )  # fmt: skip
 
 
@@ -90,12 +92,15 @@ def _edits(container: Container) -> Edits:
     return Edits(steps=steps, gpus=given)
 
 
-def _now(container: Container, edits: Edits) -> observed.ObservedGpus | None:
+def _now(
+    container: Container, edits: Edits, library_path: str = ""
+) -> observed.ObservedGpus | None:
     """Return what there is now; None where the container does not run."""
     if not container.record.pid or not state.is_alive(container.record.init):
         return None
     try:
-        return observed.observe(container.record.pid, edits, limits.rules(container))
+        rules = limits.rules(container)
+        return observed.observe(container.record.pid, edits, rules, library_path)
     except (FileNotFoundError, ProcessLookupError):
         return None
 

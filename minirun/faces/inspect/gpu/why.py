@@ -14,7 +14,9 @@ from minirun.cgroups.rules import DeviceRule
 from minirun.common import docker_record
 from minirun.core.config import Config
 from minirun.core.keeping.container_record import ContainerRecord
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
+from minirun.faces.inspect.gpu.loading import ObservedLoading
 from minirun.faces.inspect.gpu.observed import ObservedGpus, ObservedNode
 from minirun.gpu.asked.request import DISABLE_REQUIRE, REQUIRE, NvidiaRequest, source
 from minirun.gpu.cdi import names
@@ -30,7 +32,10 @@ from minirun.gpu.vendors.signs import KINDS, OTHER_VENDORS
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 _ANNOTATION = "cdi.k8s.io/"
 _NONE = ", which asks for no GPU"
+_CUDA_VISIBLE, _CAPABILITIES = "CUDA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"
+_UUIDS = ("GPU-", "MIG-")
 _ANEW = "start the container anew"
+_OTHER_PATH = "take that folder out of LD_LIBRARY_PATH, or remove the file from the image"
 _NO_CGROUPS = (
     "no-cgroups = true stands in config.toml of NVIDIA's container toolkit, for engines without "
     'root; programs say "Failed to initialize NVML: Unknown Error" from the first start on'
@@ -165,10 +170,61 @@ def differences(
     if now.misfit:
         reason = 'nvidia-smi says "not found": it means its loader, which musl has not'
         found.append(Difference(now.misfit, reason, musl.ADVICE))
+    else:
+        found += _of_loading(now.loading, lost)
+    for path in now.closed_mounts:
+        reason = 'it was mounted, or remounted, with nodev; programs say "Permission denied"'
+        found.append(
+            Difference(f"on {path} no node can be opened", reason, f"mount -o remount,dev {path}")
+        )
     if host_driver and edits.driver and host_driver != edits.driver:
         what = f"the driver is {host_driver} now; the container got files of {edits.driver}"
         reason = 'updated since the start; programs say "Driver/library version mismatch"'
         found.append(Difference(what, reason, _ANEW))
+    return found
+
+
+def _of_loading(loading: ObservedLoading, lost: list[str]) -> list[Difference]:
+    """Return why programs do not load the driver's libraries, which are mounted."""
+    found = []
+    for path in loading.unlinked:
+        if not any(each.startswith(path.removesuffix("1")) for each in lost):
+            reason = "programs load this name; ldconfig made the link, and something has removed it"
+            found.append(
+                Difference(f"{path} is not there", reason, f"ldconfig in the container, or {_ANEW}")
+            )
+    for path in loading.unlisted:
+        reason = "ld.so.cache has been made anew without its folder: programs do not find it"
+        advice = "ldconfig in the container, or its folder in LD_LIBRARY_PATH"
+        found.append(Difference(f"{path} is not in ld.so.cache", reason, advice))
+    for path in loading.first:
+        reason = "LD_LIBRARY_PATH comes before the driver's: programs load this file"
+        found.append(Difference(f"{path} is found first", reason, _OTHER_PATH))
+    return found
+
+
+def of_variables(
+    edits: Edits, environment: dict[str, str], request: NvidiaRequest | None
+) -> list[Difference]:
+    """Return the variables that keep programs from GPUs which the container has.
+
+    CUDA takes the devices of CUDA_VISIBLE_DEVICES up to the first that there is not: CUDA C
+    Programming Guide, "CUDA Environment Variables".
+    """
+    found = []
+    value = environment.get(_CUDA_VISIBLE)
+    if value is not None and edits.gpus:
+        first = value.split(",")[0].strip()
+        number = whole(first)
+        is_there = first.startswith(_UUIDS) if number is None else number < len(edits.gpus)
+        if not is_there:
+            reason = "CUDA counts the container's own GPUs from 0, and takes none from there on"
+            what = f"{_CUDA_VISIBLE}={value}: CUDA programs see no GPU"
+            found.append(Difference(what, reason, f"leave {_CUDA_VISIBLE} out"))
+    if edits.gpus and request and "compute" not in request.capabilities:
+        what = f"libcuda was not given: capabilities are {', '.join(request.capabilities)}"
+        reason = f"{_CAPABILITIES} has no `compute`: nvidia-smi runs, and CUDA programs do not"
+        found.append(Difference(what, reason, f"-e {_CAPABILITIES}=compute,utility; {_ANEW}"))
     return found
 
 

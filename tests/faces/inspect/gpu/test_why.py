@@ -14,7 +14,7 @@ from minirun import cgroups
 from minirun.cgroups.rules import DeviceRule
 from minirun.faces.inspect.gpu import why
 from minirun.faces.inspect.gpu.observed import ObservedGpus, ObservedNode
-from minirun.gpu.edits import DeviceNode, Edits
+from minirun.gpu.edits import DeviceNode, Edits, GivenGpu
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
 UNKNOWN = "Failed to initialize NVML: Unknown Error"
@@ -174,9 +174,56 @@ def test_nodes_that_were_not_given(minirun: Program, tmp_path: Path) -> None:
     assert all("nvidia-modprobe" in row["advice"] for row in rows)
 
 
-def test_what_utility_alone_does_not_need(minirun: Program) -> None:
+def test_utility_alone(minirun: Program) -> None:
+    """It needs no nvidia-uvm; but CUDA programs find no libcuda."""
     start(minirun, "--gpus", 'device=0,"capabilities=utility"', "--gpu-driver=simulated")
+    (row,) = document(minirun)["differences"]
+    assert row["what"] == "libcuda was not given: capabilities are utility"
+
+
+LIBCUDA = f"/usr/lib/{os.uname().machine}-linux-gnu/libcuda.so.1"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "cdi"])
+@pytest.mark.parametrize(("script", "what"), [
+    (f"rm {LIBCUDA}", f"{LIBCUDA} is not there"),
+    ("mount -o remount,nodev /dev", "on /dev no node can be opened"),
+    ("mkdir -p /old; echo x > /old/libcuda.so.1", "/old/libcuda.so.1 is found first"),
+    (f"mkdir -p /old; ln -s {LIBCUDA} /old/libcuda.so.1", None),
+], ids=["no link", "nodev", "another", "the same"])  # fmt: skip
+def test_what_programs_do_not_find(
+    minirun: Program, script: str, what: str | None, mode: str
+) -> None:
+    flags = ("--cap-add=SYS_ADMIN", f"--gpu-mode={mode}", "-e", "LD_LIBRARY_PATH=/none:/old")
+    start(minirun, *GPUS, *flags)
     assert document(minirun)["differences"] == []
+    done = minirun("exec", "g", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert [row["what"] for row in document(minirun)["differences"]] == ([what] if what else [])
+
+
+def test_a_library_that_ld_so_cache_does_not_list(minirun: Program, tmp_path: Path) -> None:
+    """In an image whose loader has not Debian's folders: there the cache alone leads to it."""
+    images.make(tmp_path / "store", "plain")
+    minirun.store = str(tmp_path / "store")
+    start(minirun, *GPUS, "--gpu-mode=cdi", image="plain")
+    assert document(minirun)["differences"] == []
+    cache = tmp_path / "ld.so.cache"
+    subprocess.run(["/sbin/ldconfig", "-X", "-C", cache], check=True)
+    assert minirun("cp", str(cache), "g:/etc/ld.so.cache").returncode == 0
+    whats = [row["what"] for row in document(minirun)["differences"]]
+    assert f"{LIBCUDA} is not in ld.so.cache" in whats
+
+
+@pytest.mark.parametrize(("value", "hides"), [
+    ("-1", True), ("", True), ("2", True), ("2,0", True), ("none", True), ("0", False),
+    ("1,0", False), ("GPU-aaaaaaaa", False),
+])  # fmt: skip
+def test_cuda_visible_devices(value: str, hides: bool) -> None:
+    edits = Edits(gpus=(GivenGpu("0", 0, "GPU-a", "m"), GivenGpu("1", 1, "GPU-b", "m")))
+    rows = why.of_variables(edits, {"CUDA_VISIBLE_DEVICES": value}, None)
+    said = [f"CUDA_VISIBLE_DEVICES={value}: CUDA programs see no GPU"]
+    assert [row.what for row in rows] == (said if hides else [])
 
 
 @pytest.mark.parametrize("mode", ["legacy", "cdi"])
