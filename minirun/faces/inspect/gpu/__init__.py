@@ -2,6 +2,7 @@
 
 why         the findings: asked, given, in force, and what does not fit
 observed    nodes, rules and mounts that the container has now
+loading     whether its programs find the driver's libraries
 report      the findings as data and as text
 diff        one request in both modes, legacy and cdi
 """
