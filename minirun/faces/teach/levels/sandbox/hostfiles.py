@@ -35,6 +35,8 @@ class HostFiles:
         self._uppers: list[tuple[str, Path]] = []
         """(where it lies on the host, what was written there), the outermost first."""
         self._tried = 0
+        self._copied: dict[str, tuple[int, ...]] = {}
+        """Files that were copied into an upper layer, and what they were like then."""
 
     @property
     def written_to_tmp(self) -> Path:
@@ -62,7 +64,9 @@ class HostFiles:
                 except OSError:  # no overlay can lie on it: vfat, some of FUSE
                     continue
             elif os.path.isfile(path) and os.path.getsize(path) <= _LARGEST_FILE:
-                shutil.copyfile(path, f"{self.root}{path}")  # a file that is a mount: resolv.conf
+                # a file that is a mount, as docker has /etc/hostname and resolv.conf
+                copy = shutil.copyfile(path, f"{self.root}{path}")
+                self._copied[path] = _looks(os.stat(copy))
 
     def _cover(self, path: str) -> None:
         """Mount an overlay over a directory of the host, at the same path below `root`."""
@@ -90,8 +94,9 @@ class HostFiles:
         """
         for where, upper in self._uppers:
             if where != _TMP:
-                for path, what in _changes(upper, where.rstrip("/")):
-                    yield f"{path} {what}"
+                for path, what, looks in _changes(upper, where.rstrip("/")):
+                    if self._copied.get(path) != looks:
+                        yield f"{path} {what}"
 
 
 def _visible() -> list[str]:
@@ -111,8 +116,13 @@ def _visible() -> list[str]:
     return sorted(found)
 
 
-def _changes(upper: Path, where: str) -> Iterator[tuple[str, str]]:
-    """Yield (path on the host, what became of it) for all that an upper layer has."""
+def _looks(status: os.stat_result) -> tuple[int, ...]:
+    """Return what changes with each write to a file."""
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _changes(upper: Path, where: str) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    """Yield (path on the host, what became of it, how it looks) for all that an upper layer has."""
     with os.scandir(upper) as entries:
         rows = sorted(entries, key=lambda entry: entry.name)
     for entry in rows:
@@ -120,13 +130,13 @@ def _changes(upper: Path, where: str) -> Iterator[tuple[str, str]]:
         if path in (*_OWN, _TMP) or entry.name == "__pycache__":  # Python makes the latter
             continue
         if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
-            yield path, "is gone"
+            yield path, "is gone", ()
         elif not os.path.lexists(path):
-            yield path, "is new"
+            yield path, "is new", ()
         elif not entry.is_dir(follow_symlinks=False):
-            yield path, "was written to"
+            yield path, "was written to", _looks(status)
         elif _is_opaque(entry.path):
-            yield path, "was removed, and made again"
+            yield path, "was removed, and made again", ()
         else:
             yield from _changes(Path(entry.path), path)
 
