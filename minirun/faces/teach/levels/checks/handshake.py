@@ -23,7 +23,7 @@ def errors_are_one_line(program: TriedProgram) -> None:
     """An error of init is said once, by the runtime, in one line."""
     done = program.run("no-such-program")
     if len(done.err.strip().splitlines()) != 1 or "no-such-program" not in done.err:
-        raise NotYet("error-not-one-line", done.err.strip()[:300])
+        raise NotYet("error-not-one-line", done.err.strip()[:300] or "(nothing)")
     if program.number < 9:
         lower, program.lower = program.lower, "/no/such/layer"
         try:
@@ -35,7 +35,7 @@ def errors_are_one_line(program: TriedProgram) -> None:
         document["root"]["path"] = "no-such-root"
         done = program.call(program.in_bundle("plain", document))
     if done.status == 0 or len(done.err.strip().splitlines()) != 1:
-        raise NotYet("error-not-one-line", done.err.strip()[:300])
+        raise NotYet("error-not-one-line", done.err.strip()[:300] or "(nothing)")
 
 
 def init_waits(program: TriedProgram) -> None:
