@@ -125,7 +125,8 @@ def main_start(args: list[str], settings: Settings) -> int:
         raise UsageError(f"{error.filename} {words['exists']}", status=1) from None
     values = {"number": level.number, "title": level.title, "idea": level.idea, "path": path,
               "count": len(level.gaps)}  # fmt: skip
-    lines = [words[key].format(**values) for key in ("started", "own" if own else "file")]
+    is_copy = own or level.is_open
+    lines = [words[key].format(**values) for key in ("started", "own" if is_copy else "file")]
     after = words["next"] if path.suffix == ".py" else words["next_built"]
     return show([*_wrapped(lines[0]), *_wrapped(lines[1]), after.format(**values)])
 

@@ -242,9 +242,10 @@ def grown(level: Level, text: str, language: Language) -> str:
         name = camel if language is LANGUAGES[".go"] else "_".join(words)
         error = f"level {level.number}: {name} {NOT_WRITTEN}"
         added.append(f"\n{note}{language.stub.format(name=name, text=error)}")
-    start = re.search(r"(?m)^if __name__ ==", text)  # in Python what is below it is too late
-    end = start.start() if start else len(text)
-    return text[:end] + "".join(added) + ("\n\n" if added and start else "") + text[end:]
+    if added and (last := re.search(r"(?m)^\n*if __name__ ==", text)):  # below it is too late
+        before, after = text[: last.start()], text[last.start() :].lstrip("\n")
+        return "\n".join((before, *added)) + f"\n\n{after}"
+    return text + "".join(added)
 
 
 def skeleton(level: Level) -> str:
