@@ -64,6 +64,7 @@ PARSER = """\
     command.add_argument("-d", "--detach", action="store_true")
     command.add_argument("--pid-file")
     command.add_argument("--console-socket")
+    command.add_argument("-t", "--tty", action="store_true")
     command.add_argument("id")
     command.add_argument("command", nargs=argparse.REMAINDER)
 """
