@@ -33,7 +33,7 @@ COMMANDS = dict.fromkeys(
     ("list", "start", "check", "attack", "solution", "diff", "image", "driver"), __name__
 )
 _WIDTH = 92
-_CHECK_SECONDS, _LOOK_SECONDS = 300.0, 0.3
+_CHECK_SECONDS, _LOOK_SECONDS = 900.0, 0.3
 _FIRST_STAGES, _FIRST_GPUS, _ENGINES = 3, 5, 9
 """The levels from which a program has the handshake that observe draws, GPUs, an engine's words."""
 
