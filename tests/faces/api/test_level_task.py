@@ -43,5 +43,5 @@ def test_without_the_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_no_such_level(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no level '10'"):
-        api.level(10, folder=str(tmp_path))
+    with pytest.raises(UsageError, match="there is no level '11'"):
+        api.level(11, folder=str(tmp_path))
