@@ -153,6 +153,8 @@ def it_can_be_left(program: TriedProgram) -> None:
             raise NotYet("exec-detach", f"exec: {finding.key}") from None
         finally:
             _end(pid or tried.pid_of(_SECOND))
+            if not pid:  # what was killed with exec has no command line any more
+                wait(_reap, 1.0)
     if not pid:
         raise NotYet("exec-detach", done.said if done.status else "the command does not run")
     own = path.read_text().strip() if path.exists() else ""
@@ -166,6 +168,13 @@ def _end(pid: int) -> None:
         if pid:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+def _reap() -> None:
+    """Wait for all children that have ended: until then their container does not."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def stopped_is_refused(program: TriedProgram) -> None:
