@@ -21,16 +21,8 @@ _SECOND = ("sleep", "1234.25")
 """No other process sleeps that long: by it the second command is found."""
 _KINDS = ("mnt", "pid", "uts", "ipc", "net", "cgroup")
 _PRIVILEGES = (
-    "CapBnd",
-    "CapPrm",
-    "CapEff",
-    "CapInh",
-    "NoNewPrivs",
-    "Seccomp",
-    "Uid",
-    "Gid",
-    "Groups",
-)
+    "CapBnd", "CapPrm", "CapEff", "CapInh", "NoNewPrivs", "Seccomp", "Uid", "Gid", "Groups",
+)  # fmt: skip
 """What of /proc/PID/status is the same of both commands."""
 
 
@@ -208,9 +200,9 @@ def _second(program: TriedProgram, fds: tuple[int, ...] = ()) -> Iterator[tuple[
         with program.running(*_SECOND, words=_words(program, *_SECOND), fds=fds) as found:
             yield found
     except NotYet as finding:
-        raise (
-            NotYet("exec", finding.detail) if finding.key == "command-not-run" else finding
-        ) from None
+        if finding.key != "command-not-run":
+            raise
+        raise NotYet("exec", finding.detail) from None
 
 
 def _exec(

@@ -92,42 +92,30 @@ def only_its_port_leads_in(program: TriedProgram) -> None:
             raise NotYet("caller-hidden", ", ".join(seen) or "nothing")
         if _callers(os.getpid(), outside, _PORT + 1, _PORT + 1) != [_OUTSIDE]:
             raise NotYet("other-port", str(_PORT + 1))
-        if not _reaches_outside(pid, outside):
+        if not _callers(outside, pid, _PORT, _PORT, _OUTSIDE):
             raise NotYet("other-machines-port", f"{_OUTSIDE}:{_PORT}")
 
 
-def _reaches_outside(pid: int, outside: int) -> bool:
-    """Return True if a container that calls the port on a machine outside reaches that machine."""
-    seen: list[str] = []
+def _callers(
+    server: int, caller: int, listening: int, called: int, address: str = _HOST
+) -> list[str]:
+    """Return the address that a server sees of a caller; both are pids in network namespaces.
 
-    def serve() -> None:
-        seen.append(facts.in_namespace(outside, partial(_peer, _PORT, 3.0), "net"))
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    wait(lambda: facts.in_namespace(pid, partial(_connects, _PORT, _OUTSIDE), "net"), 2.0)
-    thread.join()
-    return seen != [""]
-
-
-def _callers(pid: int, outside: int, listening: int, called: int) -> list[str]:
-    """Return the address that a server in a network namespace sees of a caller from outside.
-
-    It listens on one port, and another is called on the host, which may lead to it.
+    The server listens on one port, and another is called at an address, which may lead to it.
     """
     seen: list[str] = []
 
     def serve() -> None:
-        seen.append(facts.in_namespace(pid, partial(_peer, listening, 3.0), "net"))
+        seen.append(facts.in_namespace(server, partial(_peer, listening, 3.0), "net"))
 
     thread = threading.Thread(target=serve)
     thread.start()
-    wait(lambda: facts.in_namespace(outside, partial(_connects, called), "net"), 2.0)
+    wait(lambda: facts.in_namespace(caller, partial(_connects, address, called), "net"), 2.0)
     thread.join()
     return [each for each in seen if each]
 
 
-def _connects(port: int, address: str = _HOST) -> bool:
+def _connects(address: str, port: int) -> bool:
     """Return True if a machine takes a connection to a port."""
     with suppress(OSError), socket.create_connection((address, port), 0.5):
         return True

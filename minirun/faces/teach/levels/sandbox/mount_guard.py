@@ -41,7 +41,7 @@ OWN_FILE_SYSTEMS = (
 )  # fmt: skip
 """Those that are new with each mount, or that each namespace has of its own."""
 BY_FSOPEN = ("tmpfs", "overlay")
-"""Those that are the same whoever calls fsopen(2): they are of no namespace of the caller's."""
+"""Those that do not depend on the namespaces of the process that calls fsopen(2)."""
 _WITHOUT_FS = (
     mounts.MS_BIND | mounts.MS_MOVE | mounts.MS_SHARED | mounts.MS_PRIVATE | mounts.MS_SLAVE
     | mounts.MS_UNBINDABLE
