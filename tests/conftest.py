@@ -33,6 +33,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -250,6 +251,16 @@ def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.005)
+
+
+def descendants(pid: int) -> list[int]:
+    """A process, and those below it: a tree that grows and shrinks while it is read."""
+    found = [pid]
+    for each in found:
+        with suppress(OSError):  # it has ended
+            children = Path(f"/proc/{each}/task/{each}/children").read_text()
+            found += map(int, children.split())
+    return found
 
 
 def killed(*pids: int) -> None:

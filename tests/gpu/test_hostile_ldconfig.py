@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Program, skip
+from conftest import Program, descendants, skip
 from gpu.sandbox import Sandbox
 from gpu.test_hostile import LIBRARIES, Run
 from minirun.core.kernel import mounts
@@ -240,7 +240,7 @@ def _ldconfig_below(pid: int) -> int:
     """Wait until a descendant of `pid` is ldconfig; return its pid."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        for child in _descendants(pid):
+        for child in descendants(pid):
             try:
                 if Path(f"/proc/{child}/cmdline").read_bytes().startswith(b"ldconfig\0"):
                     return child
@@ -248,14 +248,3 @@ def _ldconfig_below(pid: int) -> int:
                 continue
         time.sleep(0.02)
     raise AssertionError("ldconfig was not started")
-
-
-def _descendants(pid: int) -> list[int]:
-    found = [pid]
-    for each in found:
-        try:
-            text = Path(f"/proc/{each}/task/{each}/children").read_text()
-        except OSError:
-            continue
-        found += map(int, text.split())
-    return found

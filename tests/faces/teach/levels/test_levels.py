@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import VERSION_2_ALONE, Program, wait_until
+from conftest import VERSION_2_ALONE, Program, descendants, wait_until
 from faces.teach.levels.checked import (
     LEVELS,
     PUBLISHED,
@@ -123,7 +123,7 @@ def test_a_check_that_is_killed_leaves_nothing(
     """What SIGKILL leaves of its cgroups the next check removes."""
     started = minirun.start("level", "check", "3", str(LEVELS[3].path))
     time.sleep(seconds)
-    family = [started.pid, *children(started.pid)]
+    family = descendants(started.pid)
     started.send_signal(number)
     started.communicate(timeout=20)
     wait_until(lambda: not [pid for pid in family if os.path.exists(f"/proc/{pid}")])
@@ -132,12 +132,6 @@ def test_a_check_that_is_killed_leaves_nothing(
         assert not cgroups
     check(minirun, LEVELS[0], str(LEVELS[0].path), status=0)
     assert not [cgroup for cgroup in cgroups if cgroup.exists()]
-
-
-def children(pid: int) -> list[int]:
-    """The processes below one."""
-    own = [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return own + [each for child in own for each in children(child)]
 
 
 def test_a_machine_of_version_2_alone(minirun: Program) -> None:
