@@ -8,6 +8,8 @@ A row stands where the last of its calls stood, and is told with the next milest
 
 from __future__ import annotations
 
+import re
+
 from minirun.core.keeping.record import Record
 from minirun.faces.show.log import event_row
 
@@ -34,6 +36,7 @@ _NAMESPACES = {
     "NS": "mount", "UTS": "UTS", "IPC": "IPC", "PID": "PID", "NET": "network", "USER": "user",
     "CGROUP": "cgroup", "TIME": "time",
 }  # fmt: skip
+_GPU_NODE = re.compile(r"/dev/nvidia(\d{1,4})\Z")
 _MOST = 3
 """How many are named; the others are in the log."""
 
@@ -76,6 +79,15 @@ def member_of(event: Event) -> tuple[str, str]:
     if event.stage == 7 and event.args.get("option") == "PR_CAPBSET_DROP":
         return "dropped", str(event.args.get("arg2"))
     return "", ""
+
+
+def gpu_of(event: Event) -> str:
+    """Return the number of the GPU whose node a call makes; "" for none.
+
+    It is all that the log has of a GPU that came without stage 5: by CDI, or by --device.
+    """
+    node = _GPU_NODE.match(str(event.args.get("path") or event.args.get("target")))
+    return node[1] if node else ""
 
 
 def _of_gpus(event: Event, path: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from minirun.core.errors import MinirunError, StateError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings
 from minirun.engines import roots
-from minirun.faces.show.log import event_row, find, recording
+from minirun.faces.show.log import event_row, find, milestones, recording
 from minirun.faces.show.log.find import Log
 from minirun.faces.show.log.recording import Recording
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 _HEAD = (
     "NAME", "ID", "ENGINE", "LAST EVENT", "STATE", "STAGES", "RESULT", "GPUS", "IMAGE", "COMMAND",
 )  # fmt: skip
-_NODE = re.compile(r"/dev/nvidia(\d{1,4})\Z")
-"""What the log keeps of a GPU that came without stage 5: an engine's CDI, or --device."""
 _IMAGE = re.compile(r"/images/([^/:]+)/layers/|/layers/([0-9a-f]{12})[0-9a-f]{52}/fs")
 """The image of an overlay; of layers that images share the log has only their digests."""
 _OWN = "minirun"
@@ -142,8 +140,8 @@ def _row(log: Log, given: dict[str, str], names: dict[str, str]) -> tuple[str, .
             image = names.get(image, image)
         elif event.kind == "exec" and event.actor == "init" and event.stage == _LAST_STAGE:
             command = " ".join(words)
-        elif node := _NODE.match(str(event.args.get("path") or event.args.get("target"))):
-            nodes.append(node[1])
+        elif number := milestones.gpu_of(event):
+            nodes.append(number)
     devices = devices or given.get(log.id) or ",".join(dict.fromkeys(nodes))
     gpus = f"{devices} SIMULATED" if found.simulated and devices else devices
     word = result(found).split(" ")[0]

@@ -28,6 +28,8 @@ _TOLD = {
     7: ("root", "capset", "exec"),
 }
 """What a line tells, by stage and in this order: facts, and groups of show.log.milestones."""
+_GPUS = 5
+"""The stage that puts GPUs in."""
 _WORDS = {"rule": ("rule", "rules")}
 """Where there is no room for the group's own words."""
 
@@ -41,6 +43,8 @@ class Summary:
         self.facts: dict[tuple[int, str], str] = {}
         """Stage and what is to be told of it besides."""
         self.simulated = False
+        self.given: set[str] = set()
+        """The GPUs whose nodes stage 1 has made."""
         self.told: set[int] = set()
         """Stages that have their line."""
 
@@ -51,6 +55,8 @@ class Summary:
         if group:
             self.counts[stage, group] = self.counts.get((stage, group), 0) + 1
         self.simulated |= event_row.simulated(event)
+        if stage == 1 and (number := milestones.gpu_of(event)):
+            self.given.add(number)
         if birth:
             count = len(milestones.new_namespaces(event))
             self.facts[stage, "namespaces"] = f"{count} new namespaces" if count else ""
@@ -64,6 +70,8 @@ class Summary:
             self.counts[stage, "hook"] = self.counts.get((stage, "hook"), 0) + 1
         elif stage == 4 and name == "nvidia-container-cli":
             self.facts[stage, "exec"] = " ".join([name, *filter(_is_telling, _words(event))])
+        elif name == "CDI":
+            self.facts[stage, "cdi"] = "(CDI)"
         elif stage == 7 and event.kind == "exec":
             self.facts[stage, "exec"] = " ".join(["exec", *_words(event)])
         elif stage == 7 and name == "pivot_root":
@@ -80,8 +88,15 @@ class Summary:
         missing = [one for one in range(1, number) if one not in self.told]
         self.told.update((*missing, number))
         what = f"failed: {event.args.get('error', '')}" if event.ret else self._what(number)
-        rows = [_row(one, _ACTORS[one], "nothing to do", "ok", "") for one in missing]
+        rows = [_row(one, _ACTORS[one], self._nothing(one), "ok", "") for one in missing]
         return [*rows, _row(number, event.actor, what, "FAILED" if event.ret else "ok", took)]
+
+    def _nothing(self, stage: int) -> str:
+        """Say why a stage has nothing to do: GPUs that config.json has are there by stage 1."""
+        if stage != _GPUS or not self.given:
+            return "nothing to do"
+        by = self.facts.get((0, "cdi"), "from config.json")
+        return f"nothing to do: {self._counted(len(self.given))} came in stage 1 {by}"
 
     def _what(self, stage: int) -> str:
         if stage in _FIXED:
@@ -93,7 +108,7 @@ class Summary:
             )
         told = [self._part(stage, each) for each in _TOLD.get(stage, ())]
         line = ", ".join(filter(None, told)) or event_row.STAGES[stage]
-        return self._gpus() + line if stage == 5 else line
+        return self._gpus() + line if stage == _GPUS else line
 
     def _part(self, stage: int, what: str) -> str:
         if number := self.counts.get((stage, what)):
@@ -101,9 +116,11 @@ class Summary:
         return self.facts.get((stage, what), "")
 
     def _gpus(self) -> str:
-        number = self.counts.get((5, "gpu"), 0)
-        mark = " SIMULATED" if self.simulated else ""
-        return f"{_count(number, ('GPU', 'GPUs'))}{mark}: " if number else ""
+        number = self.counts.get((_GPUS, "gpu"), 0)
+        return f"{self._counted(number)}: " if number else ""
+
+    def _counted(self, number: int) -> str:
+        return _count(number, ("GPU", "GPUs")) + (" SIMULATED" if self.simulated else "")
 
 
 def _words(event: Event) -> list[str]:

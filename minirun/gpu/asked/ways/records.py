@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from minirun.core import events
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping.choices import DEFAULTS, Choices
 from minirun.core.keeping.record import Record
@@ -73,6 +74,8 @@ class CdiEdits(Record):
 
     def record(self, container: Container) -> None:
         """Write down who has which GPU, which no stage 5 does. Raises GPUError, OSError."""
+        why = "what they are made of stands in config.json: stage 1 makes it"
+        events.emit("note", "CDI", {"devices": self.devices}, why=why)
         share.record_holders(container, self.edits.gpus, self.edits.simulated)
         state.write(f"{container.directory}/{places.EDITS}", jsonlite.dumps(self.as_json()))
 
