@@ -29,6 +29,7 @@ _LIMITS = {"slow-hook": 6.0}
 _LIMIT = 30.0
 _PACKET_SECONDS = 1.0
 """How long the answer to a connection is waited for, on a cable of this machine."""
+_ASKED = "nvidia.com/gpu=0"
 _GPU_0, _GPU_1, _GPU_7 = (195, 0), (195, 1), (195, 7)
 _CHOWN, _SETGID, _SETUID = 1 << 0, 1 << 6, 1 << 7  # capabilities(7)
 _SERVICE_OWNER, _FIRST_FREE_ID = 70000, 100000
@@ -206,16 +207,6 @@ def slow_hook(lab: LabFolder) -> str:
     return "hook-missing" if None in done else SOLVED
 
 
-def stale_cdi(lab: LabFolder) -> str:
-    """Does the container run, with the GPU and the driver's library?"""
-    pid = facts.init_of(lab)
-    if not pid:
-        return "failed"
-    if facts.device(pid, "/dev/nvidia0") is None:
-        return "no-node"
-    return SOLVED if _libcuda(pid) else "no-library"
-
-
 def daemon_reload(lab: LabFolder) -> str:
     """May the container open its GPU after the rules of config.json were written anew?"""
     pid = facts.init_of(lab)
@@ -363,6 +354,41 @@ def unmapped_owner(lab: LabFolder) -> str:
     return "EINVAL"
 
 
+def stale_cdi(lab: LabFolder) -> str:
+    """Does the container run, with the GPU and the driver's library?"""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "failed"
+    if facts.device(pid, "/dev/nvidia0") is None:
+        return "no-node"
+    return SOLVED if _libcuda(pid) else "no-library"
+
+
+def wrong_mode(lab: LabFolder) -> str:
+    """Has the container GPU 0 alone, with the library, by an annotation as before?"""
+    known = validate.load(str(lab.path / "bundle")).raw
+    if _ASKED not in (known.get("annotations") or {}).values():
+        return "other-way"
+    return _has_gpu(lab, "/dev/nvidia0", "/dev/nvidia1")
+
+
+def forgotten_claim(lab: LabFolder) -> str:
+    """Has the container the GPU that was allocated, and no other?"""
+    return _has_gpu(lab, "/dev/nvidia1", "/dev/nvidia0")
+
+
+def _has_gpu(lab: LabFolder, wanted: str, other: str) -> str:
+    """Say whether a container has one of two GPUs, and the driver's library."""
+    pid = facts.init_of(lab)
+    if not pid:
+        return "failed"
+    if facts.device(pid, other) is not None:
+        return "other-gpu"
+    if facts.device(pid, wanted) is None:
+        return "no-node"
+    return SOLVED if _libcuda(pid) else "no-library"
+
+
 def _libcuda(pid: int) -> str:
     """Return where the driver's libcuda is mounted in the container; "" if it is not."""
     for mount in facts.mounts(pid):
@@ -377,9 +403,9 @@ CHECKS: dict[str, Callable[[LabFolder], str]] = {
     for check in (
         stacked_overlay, zombie_init, shared_mounts, lost_whiteout, lost_reply, failing_hook,
         wrong_capabilities, wrong_minor, denied_cgroup, same_file_system, leaked_descriptor,
-        slow_hook, stale_cdi, daemon_reload, version_skew, missing_library, dropped_packets,
+        slow_hook, daemon_reload, version_skew, missing_library, dropped_packets,
         lost_route, loopback_only, large_mtu, stale_hosts, crashing_worker, dropped_capability,
-        unmapped_owner,
+        unmapped_owner, stale_cdi, wrong_mode, forgotten_claim,
     )
 }  # fmt: skip
 """Name → check."""

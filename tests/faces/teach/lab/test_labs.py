@@ -75,6 +75,9 @@ def test_a_lab_from_its_start_to_its_end(minirun: Program, name: str) -> None:
 SLEEP, UMOUNT, BIND = "/bin/sleep 1000", "/bin/umount -l /old;", "mount --bind jail jail"
 LATE = 'sh -c "until httpd -p 10.7.0.2:80; do sleep 0.1; done; exec sleep 1000"'
 VOLUME = "mkdir $place; mount -t tmpfs none $place"
+ANNOTATED = """sed -i 's|"nvidia.com/gpu=0"|&, "cdi.k8s.io/b": "nvidia.com/gpu=1"|'"""
+CLAIMING = """sed -i 's/"image"/"resources": {"claims": [{"name": "%s"}]}, &/' pod.json"""
+TO_AUTO = "sed -i s/legacy/auto/ etc/nvidia-container-runtime/config.toml"
 WRONG = {
     ("stacked-overlay", "sed -i 's|=image,.*/work|=image:disk|' run.sh"):
         "read-only",
@@ -122,6 +125,12 @@ WRONG = {
     ("dropped-capability", "sed -i 's/setpriv .* sleep/sleep/' run.sh"): "as-root",
     ("unmapped-owner", "sed -i 's/chown 70000/chown 7000/' run.sh"): "wrong-owner",
     ("unmapped-owner", "sed -i 's/100000 65536/0 100000/' run.sh"): "host-ids",
+    ("wrong-mode", f"sed -i 's/gpu=0/gpu=all/' config.json; {TO_AUTO}"): "other-way",
+    ("wrong-mode", f"{ANNOTATED} config.json; {TO_AUTO}"): "other-gpu",
+    ("wrong-mode", """sed -i 's/"PATH=/"NVIDIA_VISIBLE_DEVICES=0", &/' config.json"""): "failed",
+    ("forgotten-claim", CLAIMING % "one-gpu"): "failed",
+    ("forgotten-claim", CLAIMING % "gpu" + "; sed -i 's/nvidia1/nvidia0/' cdi/claim.json"):
+        "other-gpu",
 }  # fmt: skip
 """A lab, and a repair that is none → what the check finds then."""
 
