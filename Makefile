@@ -243,6 +243,8 @@ assignment: setup
 pictures: tested
 	$(MINIRUN) replay figure-1 --figure 1 --svg tutorials/pictures/figure-1.svg
 	$(MINIRUN) replay gpus-0-1 --figure 2 --svg tutorials/pictures/figure-2.svg
+	$(MINIRUN) --lang en replay cdi --figure 4 --svg tutorials/pictures/figure-4.svg
+	$(MINIRUN) --lang ko replay cdi --figure 4 --svg tutorials/pictures/figure-4.ko.svg
 	$(MINIRUN) --lang en replay gpus-0-1 --figure 3 --svg tutorials/pictures/figure-3.svg
 	$(MINIRUN) --lang ko replay gpus-0-1 --figure 3 --svg tutorials/pictures/figure-3.ko.svg
 	for stage in 1 2 3 4 5 7; do for in in en ko; do \

@@ -144,6 +144,14 @@ def gpus() -> None:
     keep("gpus-0-1", "gpus-0-1")
 
 
+def cdi() -> None:
+    """The same by CDI: what config.json says stage 1 does, and hooks before pivot_root."""
+    command = ("busybox", "sh", "-c", "ls -l /dev; nvidia-smi -L")
+    words = ("--gpu-mode", "cdi", *GPUS, "0,1", *command)
+    minirun("run", "--rm", "--snapshots", "--name", "cdi", *words)
+    keep("cdi", "cdi")
+
+
 def figure_1() -> None:
     """Three containers that live at the same time and share GPUs 0 and 3."""
     wishes = {"a": "0,1", "b": "0,2,3", "c": "3"}
@@ -241,9 +249,9 @@ def pod() -> None:
 
 
 RECORDS = {
-    "plain": plain, "gpus-0-1": gpus, "figure-1": figure_1, "failing-hook": failing_hook,
-    "runc": runc, "crun": crun, "runc-gpus": runc_gpus, "podman": podman,
-    "pod": pod,
+    "plain": plain, "gpus-0-1": gpus, "cdi": cdi, "figure-1": figure_1, "pod": pod,
+    "failing-hook": failing_hook, "runc": runc, "crun": crun, "runc-gpus": runc_gpus,
+    "podman": podman,
 }  # fmt: skip
 
 

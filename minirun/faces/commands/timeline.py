@@ -109,7 +109,7 @@ def main_timeline(args: list[str], settings: Settings) -> int:
 def _check(flags: ViewFlags) -> None:
     """Raise UsageError where the flags of VIEWS make no sense."""
     flags.check("level", "", *narrate.LEVELS)
-    flags.check("figure", "", "1", "2", "3")
+    flags.check("figure", "", "1", "2", "3", "4")
     if flags.figure and not flags.svg:
         raise UsageError("--figure is for --svg FILE", status=1)
     if flags.upto:
@@ -153,7 +153,7 @@ def _show(
         _export(flags.html, html.render(recordings, language=spoken))
     if flags.svg:
         name = f"figure_{flags.figure or 3}"
-        more = (int(flags.upto or 0), spoken) if name == "figure_3" else ()
+        more = {"figure_3": (int(flags.upto or 0), spoken), "figure_4": (spoken,)}.get(name, ())
         _export(
             flags.svg, part(f"minirun.faces.show.figures.{name}", "document")(recordings, *more)
         )

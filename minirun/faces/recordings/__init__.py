@@ -11,6 +11,7 @@ from pathlib import Path
 RECORDINGS = {
     "plain": "a container without a GPU: stages 4 and 5 have nothing to do",
     "gpus-0-1": "a container with GPUs 0 and 1 (SIMULATED): all seven stages",
+    "cdi": "the same GPUs by CDI (SIMULATED): stage 1 makes their nodes, and 4 and 5 are empty",
     "figure-1": "a with GPUs 0,1, b with 0,2,3, c with 3 (SIMULATED), side by side",
     "pod": "a pod of one container, by containerd's CRI and a RuntimeClass (SIMULATED GPUs)",
     "failing-hook": "a prestart hook that fails: no container comes of it",

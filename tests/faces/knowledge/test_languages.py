@@ -16,6 +16,7 @@ from minirun.faces.knowledge import seccomp, texts
 from minirun.faces.knowledge.language import choose
 from minirun.faces.knowledge.texts import Topic
 from minirun.faces.show.compare import starts_page
+from minirun.faces.show.figures import figure_4
 from minirun.faces.show.log import event_row
 from minirun.faces.show.page import html, page_data
 
@@ -143,6 +144,7 @@ def test_every_phrase_of_the_page_is_translated() -> None:
         page_phrases()
         | {*event_row.STAGES.values(), *event_row.ELSEWHERE.values()}
         | {page_data.SIMULATED, "container {}"}
+        | {*re.findall(r'say\(\s*"([^"]+)"', Path(figure_4.__file__).read_text())}
     ) - {"ok"}
     assert korean.keys() == phrases
     for english, said in korean.items():

@@ -74,8 +74,11 @@ class CdiEdits(Record):
 
     def record(self, container: Container) -> None:
         """Write down who has which GPU, which no stage 5 does. Raises GPUError, OSError."""
+        edits = self.edits
+        parts = {"nodes": edits.device_nodes, "mounts": edits.mounts, "hooks": edits.hooks}
+        given = {"devices": self.devices} | {name: len(some) for name, some in parts.items()}
         why = "what they are made of stands in config.json: stage 1 makes it"
-        events.emit("note", "CDI", {"devices": self.devices}, why=why)
+        events.emit("note", "CDI", given, why=why)
         share.record_holders(container, self.edits.gpus, self.edits.simulated)
         state.write(f"{container.directory}/{places.EDITS}", jsonlite.dumps(self.as_json()))
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[4]
 KEPT = ROOT / "tutorials/pictures"
 PICTURES = {
     "figure-1": "figure-1", "figure-2": "gpus-0-1", "figure-3": "gpus-0-1",
-    "figure-3.ko": "gpus-0-1",
+    "figure-3.ko": "gpus-0-1", "figure-4": "cdi", "figure-4.ko": "cdi",
 }  # fmt: skip
 UPTO = (1, 2, 3, 4, 5, 7)
 """The stages up to which Figure 3 is drawn: a lesson has it as far as the reader knows it."""
@@ -102,7 +102,7 @@ def test_no_text_leaves_the_picture(browser: Browser, name: str) -> None:
 def test_korean_pages_have_korean_pictures() -> None:
     count = 0
     for page in (ROOT / "tutorials").rglob("*.ko.md"):
-        found = re.findall(r"pictures/(figure-3[^)]*)", page.read_text())
+        found = re.findall(r"pictures/(figure-[34][^)]*)", page.read_text())
         assert all(name.endswith(".ko.svg") for name in found), page
         count += len(found)
     assert count > 15
@@ -125,12 +125,31 @@ def test_figure_2_says_what_stage_4_reads_and_makes(minirun: Program, tmp_path: 
     assert words(drawn(minirun, str(other), "2"))[1] == "NVIDIA_VISIBLE_DEVICES=<all>"
 
 
+def test_figure_4_says_what_stage_1_and_the_hooks_do(minirun: Program) -> None:
+    said = words(drawn(minirun, "cdi", "4", "--lang", "en"))
+    (found,) = read(recordings.path("cdi"))
+    made = [
+        each.args["path"] for each in found.events
+        if each.stage == 1 and each.name == "mknodat" and "nvidia" in str(each.args["path"])
+    ]  # fmt: skip
+    nodes = next(text for text in said if text.startswith("init makes "))
+    assert nodes.startswith(f"init makes {len(made)} nodes: nvidia0, nvidia1, …")
+    assert f"{len(made)} rules for them in the cgroup" in said
+    ran = [
+        each.args["argv"][2] for each in found.events
+        if each.stage == 7 and each.kind == "exec" and each.actor == "hook"
+    ]  # fmt: skip
+    assert [name for text in said if (name := text.partition(" · ")[0]) in ran] == ran
+    assert said.index("4, 5") + 1 == said.index("nothing to do")
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
         (("plain", "--figure", "1", "--svg", "-"), "no container of this recording has a GPU"),
         (("plain", "--figure", "2", "--svg", "-"), "stage 4 of this recording read no config.json"),
-        (("plain", "--figure", "4", "--svg", "-"), "invalid --figure '4'"),
+        (("plain", "--figure", "4", "--svg", "-"), "the GPUs of this recording did not come by"),
+        (("plain", "--figure", "5", "--svg", "-"), "invalid --figure '5'"),
         (("plain", "--figure", "1"), "--figure is for --svg FILE"),
         (("plain", "--upto", "3"), "--upto is for --svg FILE, of Figure 3"),
         (("plain", "--upto", "8", "--svg", "-"), "invalid --upto '8'"),
