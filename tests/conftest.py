@@ -53,6 +53,9 @@ from rootfs_tools import catalogue
 
 # grpcio, once used, would start its threads anew in each fork: what is forked here calls setns(2).
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+# What the caller's shell sets for runs of their own: no test writes into their state root.
+for _name in ("ROOT", "STORE", "LOG", "GATES", "SIM"):
+    os.environ.pop(f"MINIRUN_{_name}", None)
 # Tests share the host's network namespace: those of net/ have one of their own, and ask for more.
 os.environ["MINIRUN_NETWORK"] = "none"
 

@@ -29,7 +29,7 @@ from minirun.core.rootfs.inroot import Root
 from minirun.engines import roots
 from minirun.faces.inspect import anatomy, device_names, page
 from minirun.faces.inspect.given import saved_edits
-from minirun.faces.inspect.gpu import diff, report
+from minirun.faces.inspect.gpu import diff, report, way
 from minirun.faces.show.log import find
 from minirun.faces.show.text import network_picture
 from minirun.gpu import drivers
@@ -68,6 +68,7 @@ class Why(Flags):
 
     command = "gpu why"
     repair: bool
+    path: bool
     json: bool
 
 
@@ -167,19 +168,25 @@ def _rules(container: Container) -> list[str]:
 
 
 def main_why(args: list[str], settings: Settings) -> int:
-    """Print why a container has the GPUs that it has."""
+    """Print why a container has the GPUs that it has. Return 1 if anything is not as given."""
     flags = Why(args)
     if len(flags.args) != 1:
         flags.refuse()
+    if flags.path:
+        flags.refuse_flags({"json"}, "with --path", "one of them")
     container = lookup.load(*roots.locate(settings, flags.args[0]), whole=True)
     if flags.repair:
         count = report.repair(container)
         sys.stderr.write(f"minirun: {count} device rules put back\n")
     found = report.report(container)
-    if flags.json:
+    if flags.path:
+        text = table.page([way.line(container, found)])
+    elif flags.json:
         document = report.document(found, saved_edits(container.record))
-        return write(json.dumps(document, indent=2) + "\n")
-    return write(table.page(report.lines(found)))
+        text = json.dumps(document, indent=2) + "\n"
+    else:
+        text = table.page(report.lines(found))
+    return write(text) or int(bool(found.differences))
 
 
 def main_diff(args: list[str], settings: Settings) -> int:

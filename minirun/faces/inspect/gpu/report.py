@@ -40,7 +40,7 @@ def report(container: Container) -> GpuReport:
     """Return all of it. Raises OSError, GPUError."""
     record, config = container.record, container.config
     edits, cdi = _edits(container), list(saved_edits(record).get("cdi") or [])
-    mode = why.mode(config, cdi)
+    mode = why.mode(config, cdi) or why.mode_of_engine(config)
     now = _now(container, edits, config.environment.get("LD_LIBRARY_PATH", ""))
     asked = why.request_sources(record, config, cdi)
     if edits.gpus and not saved_edits(record):

@@ -33,6 +33,7 @@ _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 _ANNOTATION = "cdi.k8s.io/"
 _NONE = ", which asks for no GPU"
 _CUDA_VISIBLE, _CAPABILITIES = "CUDA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"
+_CDI_HOOK = "nvidia-cdi-hook"
 _UUIDS = ("GPU-", "MIG-")
 _ANEW = "start the container anew"
 _OTHER_PATH = "take that folder out of LD_LIBRARY_PATH, or remove the file from the image"
@@ -69,6 +70,13 @@ def mode(config: Config, cdi: list[str]) -> str:
     if not hooks:
         return ""
     return "legacy" if any(map(config.in_line, hooks)) else "hook"
+
+
+def mode_of_engine(config: Config) -> str:
+    """Return "cdi" if config.json has hooks of a CDI file: an engine has put its edits in."""
+    hooks = (config.raw.get("hooks") or {}).get("createContainer") or []
+    words = [word for row in hooks for word in (row.get("path", ""), *(row.get("args") or []))]
+    return "cdi" if any(word.endswith(_CDI_HOOK) for word in words) else ""
 
 
 def request_sources(record: ContainerRecord, config: Config, cdi: list[str]) -> list[RequestSource]:
