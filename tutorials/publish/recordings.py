@@ -44,6 +44,7 @@ HOOK = {
     "env": ["MINIRUN_SIM=count=4", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"],
 }
 """minirun's program in the place of NVIDIA's."""
+SIMULATED = {"MINIRUN_SIM": "count=4"}
 QUIET_HOOK = {"path": "/bin/sh", "args": ["sh", "-c", "cat >/dev/null"]}
 FAILING_HOOK = {
     "path": "/bin/sh",
@@ -106,17 +107,28 @@ def write(name: str, lines: list[str]) -> None:
     print(f"{path(name)}: {len(lines)} events, {len(text)} bytes")
 
 
-def observe(name: str, *command: str) -> None:
-    """Observe another program that starts a container, and keep what was seen."""
+def observe(name: str, *command: str, spec: Path | None = None) -> None:
+    """Observe another program that starts a container, and keep what was seen.
+
+    `spec`: it becomes the one file of /etc/cdi, for this program alone.
+    """
     log = ROOT / "seen.jsonl"
     words = [str(MINIRUN), "observe", "-o", str(log), "--", *command]
     if "crun" in command:  # it refuses a cgroup2 beside version 1's hierarchies
-        hide = 'umount --all --types cgroup2; exec "$@"'
-        words = ["unshare", "--mount", "sh", "-c", hide, "sh", *words]
+        words = _apart('umount --all --types cgroup2; exec "$@"', *words)
+    if spec:
+        etc = f"lowerdir=/etc,upperdir={ROOT}/etc,workdir={ROOT}/work"
+        mount = f"mount -t overlay overlay -o {etc} /etc; mkdir /etc/cdi; cp {spec} /etc/cdi"
+        words = _apart(f'mkdir {ROOT}/etc {ROOT}/work; {mount}; exec "$@"', *words)
     done = subprocess.run(words, env=PLAIN, cwd="/", capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)}: exit status {done.returncode}\n{done.stderr}")
     write(name, log.read_text().splitlines(keepends=True))
+
+
+def _apart(script: str, *words: str) -> list[str]:
+    """Return words that run a script of sh in a mount namespace of its own; "$@" is `words`."""
+    return ["unshare", "--mount", "sh", "-c", script, "sh", *words]
 
 
 def bundle(name: str, hook: dict[str, Any] | None, *words: str) -> Path:
@@ -209,22 +221,31 @@ def runc_gpus() -> None:
 
 def podman() -> None:
     """From podman's own execve on, with a storage of its own; the container has its name."""
-    place = bundle("podman", None, "busybox", "true")
-    own = ROOT / ".podman"
+    by_podman("podman", "echo", "hello")
+
+
+def cdi_podman() -> None:
+    """podman looks a CDI name up, and puts its edits into config.json; runc knows of no GPU.
+
+    podman reads /etc/cdi, which is another one there.
+    """
+    spec = ROOT / "nvidia.json"
+    words = argv("nvidia-ctk", "cdi", "generate", "--device", "0", "--output", str(spec))
+    subprocess.run(words, env=PLAIN | SIMULATED, check=True)
+    by_podman("cdi-podman", "ls", "/dev", flags=("--device", "nvidia.com/gpu=0"), spec=spec)
+
+
+def by_podman(
+    name: str, *command: str, flags: tuple[str, ...] = (), spec: Path | None = None
+) -> None:
+    """Observe a podman that runs a command; `spec`: the one file of /etc/cdi."""
+    place = bundle(name, None, "busybox", "true")
+    own = ROOT / f".{name}"
     words = ["podman", "--root", str(own / "root"), "--runroot", str(own / "run")]
     words += ["--tmpdir", str(own / "tmp"), "--runtime", "runc", "--cgroup-manager", "cgroupfs"]
-    words += [
-        "--events-backend",
-        "none",
-        "run",
-        "--rm",
-        "--network",
-        "none",
-        "--hostname",
-        "podman",
-    ]
-    words += ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
-    observe("podman", *words, "--rootfs", str(place / "rootfs"), "echo", "hello")
+    words += ["--events-backend", "none", "run", "--rm", "--network", "none", "--hostname", name]
+    words += ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000", *flags]
+    observe(name, *words, "--rootfs", str(place / "rootfs"), *command, spec=spec)
 
 
 def pod() -> None:
@@ -251,7 +272,7 @@ def pod() -> None:
 RECORDS = {
     "plain": plain, "gpus-0-1": gpus, "cdi": cdi, "figure-1": figure_1, "pod": pod,
     "failing-hook": failing_hook, "runc": runc, "crun": crun, "runc-gpus": runc_gpus,
-    "podman": podman,
+    "podman": podman, "cdi-podman": cdi_podman,
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from minirun.common import preferences
 from minirun.core.errors import MinirunError
 from minirun.core.keeping.numbers import whole
 from minirun.faces.doctor.attempts import Lacking, Workplace, existing
+from minirun.faces.inspect.gpu import way
 from minirun.gpu import driverroot, drivers
 from minirun.gpu.asked.request import DEFAULT_CAPABILITIES, NvidiaRequest
 from minirun.gpu.cdi import registry, stale
@@ -141,6 +142,18 @@ def nvidia_tools(place: Workplace) -> str:
     if not found:
         raise Lacking("not installed")
     return ", ".join(found)
+
+
+def gpu_way(place: Workplace) -> str:
+    """Which way GPUs come into containers here: minirun's own, and that of NVIDIA's toolkit."""
+    own = "minirun: stages 4 and 5, or stage 1 with --gpu-mode cdi"
+    if shutil.which("nvidia-cdi-hook"):
+        docker = "docker: CDI since 29.2, a hook before"
+    elif shutil.which("nvidia-container-runtime-hook"):
+        docker = "docker: a hook (no nvidia-cdi-hook)"
+    else:
+        return own
+    return f"{own}; {docker}; {way.toolkits_mode()}"
 
 
 def gpu(place: Workplace) -> str:

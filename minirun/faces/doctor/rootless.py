@@ -31,7 +31,7 @@ _HOST = (
 )  # fmt: skip
 _PLAIN = (
     "kernel", "interpreter", "python-prctl", "disk", "images", "image builders", "nvidia tools",
-    "gpu", "root mount",
+    "gpu way", "gpu", "root mount",
 )  # fmt: skip
 
 

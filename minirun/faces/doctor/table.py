@@ -11,6 +11,7 @@ _AS_ROOT = "run as root, in a container only with --privileged"
 _NEWER = "needs Linux 5.12 or newer"
 _OTHER_VERSION = "no harm if the other version works"
 _IN_LINE = "not needed: minirun does their work in-line"
+_WAY = "/etc/nvidia-container-runtime/config.toml, and tutorials/16-cdi.en.md"
 _LOADED = "the driver must be loaded already, or SIMULATED"
 _ENGINES = "what each engine needs: tutorials/reference/engines/README.md"
 _LACKING = "containers get all but these, with a warning"
@@ -43,6 +44,7 @@ ABILITIES = (
     Ability("fifo", 2, True, k.fifo, "--root on a file system that holds FIFOs"),
     Ability("hooks", 3, True, k.hooks, "hooks are programs of this machine: see the reason"),
     Ability("nvidia tools", 4, False, m.nvidia_tools, _IN_LINE),
+    Ability("gpu way", 4, False, m.gpu_way, _WAY),
     Ability("mknod", 5, True, k.mknod, "run it with CAP_MKNOD, and not in a user namespace"),
     Ability("device rules v1", 5, False, k.device_rules("v1"), _OTHER_VERSION),
     Ability("device rules v2", 5, False, k.device_rules("v2"), _OTHER_VERSION),

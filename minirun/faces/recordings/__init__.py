@@ -18,10 +18,11 @@ RECORDINGS = {
     "runc": "runc 1.1, observed: what the real one does in the same stages",
     "crun": "crun 1.8, observed",
     "runc-gpus": "runc 1.1 with NVIDIA's hook, which is minirun's (SIMULATED), observed",
+    "cdi-podman": "podman looks a CDI name up, runc makes the node (SIMULATED), observed",
     "podman": "podman, conmon and runc, observed: the whole path from the command line",
 }
 """Name → what it shows."""
-OBSERVED = ("runc", "crun", "runc-gpus", "podman")
+OBSERVED = ("runc", "crun", "runc-gpus", "cdi-podman", "podman")
 """Those of other runtimes: their messages, mounts and actors are not minirun's."""
 OWN = tuple(name for name in RECORDINGS if name not in OBSERVED)
 

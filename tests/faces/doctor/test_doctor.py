@@ -192,3 +192,27 @@ def test_an_engine_without_what_calls_a_runtime(
             with pytest.raises(Lacking, match=said):
                 machine.engines(place)
     assert machine.engines(place) == said
+
+
+MODE = 'NVIDIA\'s runtime: mode "legacy" ({file}, line 2)'
+
+
+@pytest.mark.parametrize(("programs", "said"), [
+    ((), "minirun: stages 4 and 5, or stage 1 with --gpu-mode cdi"),
+    (("nvidia-container-runtime-hook",), f"; docker: a hook (no nvidia-cdi-hook); {MODE}"),
+    (("nvidia-cdi-hook", "nvidia-container-runtime-hook"),
+     f"; docker: CDI since 29.2, a hook before; {MODE}"),
+])  # fmt: skip
+def test_which_way_gpus_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: tuple[str, ...], said: str
+) -> None:
+    for name in programs:
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    file = tmp_path / "nvidia-container-runtime/config.toml"
+    file.parent.mkdir()
+    file.write_text('[nvidia-container-runtime]\nmode = "legacy"\n')
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    place = Workplace(str(tmp_path), str(tmp_path))
+    assert machine.gpu_way(place).endswith(said.format(file=file))

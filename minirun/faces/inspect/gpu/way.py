@@ -38,14 +38,14 @@ def line(container: Container, found: GpuReport) -> str:
     machine = os.uname()
     parts = [
         ", ".join([f"{found.id}: {way}", *by]),
-        *([_toolkits_mode()] if engine and way != _NOT_ASKED else []),
+        *([toolkits_mode()] if engine and way != _NOT_ASKED else []),
         *([driver] if given.driver else []),
         f"minirun {__version__}, {machine.sysname} {machine.release} {machine.machine}",
     ]
     return "; ".join(parts)
 
 
-def _toolkits_mode() -> str:
+def toolkits_mode() -> str:
     """Say which mode NVIDIA's runtime has here, where that stands, and what it means.
 
     Its file may have been changed since the container was made.

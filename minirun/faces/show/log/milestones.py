@@ -36,7 +36,7 @@ _NAMESPACES = {
     "NS": "mount", "UTS": "UTS", "IPC": "IPC", "PID": "PID", "NET": "network", "USER": "user",
     "CGROUP": "cgroup", "TIME": "time",
 }  # fmt: skip
-_GPU_NODE = re.compile(r"/dev/nvidia(\d{1,4})\Z")
+_GPU_NODE = re.compile(r"(?:.*/)?dev/nvidia(\d{1,4})\Z")
 _MOST = 3
 """How many are named; the others are in the log."""
 
@@ -72,7 +72,10 @@ def member_of(event: Event) -> tuple[str, str]:
     if event.actor != "init":
         return "", ""
     if event.stage == 1 and event.name in ("mount", "move_mount"):
+        flags = str(event.args.get("flags")).split("|")
+        is_bind = "MS_BIND" in flags and "MS_REMOUNT" not in flags  # as runc makes it
         is_new = event.args.get("fstype") not in (None, "overlay") or event.name == "move_mount"
+        is_new |= is_bind
         return ("mount", path) if is_new else ("", "")
     if event.stage == 7 and event.name == "move_mount":
         return "hidden", path
