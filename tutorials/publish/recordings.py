@@ -30,7 +30,8 @@ from tutorials.publish.surroundings import CHECKOUT, plain_surroundings, refuse_
 
 # The tests have what starts a containerd of its own.
 sys.path.append(str(CHECKOUT / "tests"))
-from engines.clients.cri_engine import Cri
+from debian_packages import Archive, unpack
+from engines.clients.cri_engine import CRI, Cri
 
 ROOT = Path("/run/minirun-demo")
 BIN = Path("/run/minirun-demo.bin")
@@ -52,6 +53,8 @@ FAILING_HOOK = {
     "env": ["PATH=/usr/bin:/bin"],
 }
 ASKED = [{"key": "NVIDIA_VISIBLE_DEVICES", "value": "0,1"}]
+BY_PLUGIN = {"cdi.k8s.io/nvidia-device-plugin_train": "nvidia.com/gpu=0"}
+TRAIN = {"name": "train", "uid": "train", "namespace": "lessons"}
 KUBELETS = {
     "masked_paths": [
         "/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
@@ -257,8 +260,7 @@ def pod() -> None:
         launcher.install(f"{folder}/minirun")  # /run is another one there
         cri = Cri("minirun", f"{folder}/minirun")
         try:
-            names = {"name": "train", "uid": "train", "namespace": "lessons"}
-            sandbox = cri.pod(handler="nvidia", hostname="train", metadata=names)
+            sandbox = cri.pod(handler="nvidia", hostname="train", metadata=TRAIN)
             cuda = cri.start("sleep", "60", pod=sandbox, metadata={"name": "cuda"}, envs=ASKED,
                              security=KUBELETS)  # fmt: skip
             logs = [f"/run/containerd/runc/k8s.io/{each}/{EVENTS}" for each in (sandbox, cuda)]
@@ -269,10 +271,43 @@ def pod() -> None:
     write("pod", sorted(lines, key=lambda line: float(json.loads(line)["t"])))
 
 
+class CriWithCdi(Cri):
+    """containerd 1.7, of Debian 13: it looks CDI names up. The installed 1.6 does not."""
+
+    def configuration(self) -> dict[str, Any]:
+        """Return config.toml, with CDI switched on."""
+        config = super().configuration()
+        config["plugins"][CRI] |= {"enable_cdi": True, "cdi_spec_dirs": [str(self.home / "cdi")]}
+        return config
+
+
+def cdi_containerd() -> None:
+    """A pod whose container asks by an annotation, as a device plugin lets it."""
+    with tempfile.TemporaryDirectory(prefix="minirun-demo-", dir="/tmp") as name:
+        folder = Path(name)
+        launcher.install(f"{folder}/minirun")
+        unpack(Archive(folder, release="trixie").fetch("containerd"), folder)
+        CriWithCdi.other = f"{folder}/usr/bin/containerd"
+        cri = CriWithCdi("minirun", f"{folder}/minirun")
+        try:
+            words = [f"{folder}/minirun", "nvidia-ctk", "cdi", "generate"]
+            words += ["--output", f"{cri.home}/cdi/nvidia.yaml"]
+            subprocess.run(words, env=PLAIN | SIMULATED, check=True)
+            sandbox = cri.pod(handler="minirun", hostname="train", metadata=TRAIN)
+            cuda = cri.start("sleep", "60", pod=sandbox, metadata={"name": "cuda"},
+                             annotations=BY_PLUGIN, security=KUBELETS)  # fmt: skip
+            log = f"/run/containerd/runc/k8s.io/{cuda}/{EVENTS}"
+            lines = cri.cell.run("cat", log, check=True).stdout.splitlines(keepends=True)
+            assert cri.exec(cuda, "nvidia-smi", "-L").count("SIMULATED") == 1
+        finally:
+            cri.close()
+    write("cdi-containerd", lines)
+
+
 RECORDS = {
     "plain": plain, "gpus-0-1": gpus, "cdi": cdi, "figure-1": figure_1, "pod": pod,
     "failing-hook": failing_hook, "runc": runc, "crun": crun, "runc-gpus": runc_gpus,
-    "podman": podman, "cdi-podman": cdi_podman,
+    "podman": podman, "cdi-podman": cdi_podman, "cdi-containerd": cdi_containerd,
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ RECORDINGS = {
     "runc": "runc 1.1, observed: what the real one does in the same stages",
     "crun": "crun 1.8, observed",
     "runc-gpus": "runc 1.1 with NVIDIA's hook, which is minirun's (SIMULATED), observed",
+    "cdi-containerd": "containerd 1.7 looks up the CDI name of a pod (SIMULATED)",
     "cdi-podman": "podman looks a CDI name up, runc makes the node (SIMULATED), observed",
     "podman": "podman, conmon and runc, observed: the whole path from the command line",
 }

@@ -30,6 +30,8 @@ class Containerd(Engine):
 
     off = ("io.containerd.grpc.v1.cri",)
     """Plugins that are not needed."""
+    other = ""
+    """The path of another containerd than the installed one; its shim lies beside it."""
 
     def set_up(self) -> None:
         self.env["MINIRUN_STORE"] = f"{self.home}/store"
@@ -45,8 +47,9 @@ class Containerd(Engine):
         folder = self.home / "bin"
         folder.mkdir(exist_ok=True)
         link(folder / "runc", self.path)
-        self.env["PATH"] = f"{folder}:{os.environ['PATH']}"
-        argv = (program("containerd"), "--config", str(path))
+        own = self.other or program("containerd")
+        self.env["PATH"] = f"{folder}:{os.path.dirname(own)}:{os.environ['PATH']}"
+        argv = (own, "--config", str(path))
         self.daemon = self.cell.start(*argv, log="containerd", env=self.env)
         answers = (*self.ctr, "version")
         self.cell.wait_for(lambda: self.cell.run(*answers).returncode == 0, "containerd")

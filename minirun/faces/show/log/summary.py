@@ -95,7 +95,7 @@ class Summary:
         """Say why a stage has nothing to do: GPUs that config.json has are there by stage 1."""
         if stage != _GPUS or not self.given:
             return "nothing to do"
-        by = self.facts.get((0, "cdi"), "from config.json")
+        by = self.facts.get((0, "cdi"), "(config.json)")
         return f"nothing to do: {self._counted(len(self.given))} came in stage 1 {by}"
 
     def _what(self, stage: int) -> str:
