@@ -31,7 +31,7 @@ from tutorials.publish.surroundings import CHECKOUT, plain_surroundings, refuse_
 # The tests have what starts a containerd of its own.
 sys.path.append(str(CHECKOUT / "tests"))
 from debian_packages import Archive, unpack
-from engines.clients.cri_engine import CRI, Cri
+from engines.clients.cri_engine import Cri, CriWithCdi
 
 ROOT = Path("/run/minirun-demo")
 BIN = Path("/run/minirun-demo.bin")
@@ -269,16 +269,6 @@ def pod() -> None:
         finally:
             cri.close()
     write("pod", sorted(lines, key=lambda line: float(json.loads(line)["t"])))
-
-
-class CriWithCdi(Cri):
-    """containerd 1.7, of Debian 13: it looks CDI names up. The installed 1.6 does not."""
-
-    def configuration(self) -> dict[str, Any]:
-        """Return config.toml, with CDI switched on."""
-        config = super().configuration()
-        config["plugins"][CRI] |= {"enable_cdi": True, "cdi_spec_dirs": [str(self.home / "cdi")]}
-        return config
 
 
 def cdi_containerd() -> None:

@@ -240,3 +240,12 @@ class Cri(Containerd):
 def runtime_class() -> Fields:
     """The manifest that users are given."""
     return dict(yaml.safe_load((REFERENCE / "runtime-class.yaml").read_text()))
+
+
+class CriWithCdi(Cri):
+    """A containerd that looks CDI names up, in `cdi` below its home: 1.7 and later."""
+
+    def configuration(self) -> dict[str, Any]:
+        config = super().configuration()
+        config["plugins"][CRI] |= {"enable_cdi": True, "cdi_spec_dirs": [str(self.home / "cdi")]}
+        return config

@@ -118,8 +118,7 @@ class TriedProgram:
         try:
             pid = wait(lambda: pid_of(command), SECONDS)
             if not pid:
-                started.end()
-                raise NotYet("command-not-run", started.wait().said)
+                raise NotYet("command-not-run", started.last_words())
             yield started, pid
         finally:
             started.end_with(pid) if pid else started.end()
@@ -190,6 +189,17 @@ class Started:
         self._out.seek(0)
         self._err.seek(0)
         return self._out.read(_LONGEST), self._err.read(_LONGEST)
+
+    def last_words(self) -> str:
+        """End it; return what it has said last. That it had to be killed is no status of its own.
+
+        Raises NotYet if a part of it is not written yet.
+        """
+        is_late = self._process.poll() is None
+        self.end()
+        done = self.wait()
+        silent = is_late and not done.err.strip()
+        return f"it was not there after {SECONDS:.0f} s" if silent else done.said
 
     def end_with(self, pid: int) -> None:
         """Kill the command, so that the program can clear up; then end it."""

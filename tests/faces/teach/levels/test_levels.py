@@ -134,6 +134,17 @@ def test_a_check_that_is_killed_leaves_nothing(
     assert not [cgroup for cgroup in cgroups if cgroup.exists()]
 
 
+def test_a_program_that_is_late_has_no_status(minirun: Program, tmp_path: Path) -> None:
+    """The check ends it: 137 would be the check's own signal."""
+    late = tmp_path / "late"
+    solution = f'exec "{sys.executable}" "{LEVELS[0].path}" "$@"'
+    late.write_text(f'#!/bin/sh\ncase "$*" in *1234.5*) exec sleep 99 ;; esac\n{solution}\n')
+    late.chmod(0o755)
+    done = check(minirun, LEVELS[0], "--", str(late), flags=("--first",))
+    assert finding(done) == "command-not-run"
+    assert "the command did not run: it was not there after 8 s" in done.stdout
+
+
 def test_a_machine_of_version_2_alone(minirun: Program) -> None:
     """Its one tree lies at /sys/fs/cgroup; level 5 writes a BPF program for it.
 
