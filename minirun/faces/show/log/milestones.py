@@ -72,16 +72,21 @@ def member_of(event: Event) -> tuple[str, str]:
     if event.actor != "init":
         return "", ""
     if event.stage == 1 and event.name in ("mount", "move_mount"):
-        flags = str(event.args.get("flags")).split("|")
-        is_bind = "MS_BIND" in flags and "MS_REMOUNT" not in flags  # as runc makes it
         is_new = event.args.get("fstype") not in (None, "overlay") or event.name == "move_mount"
-        is_new |= is_bind
+        is_new |= _binds(event)
         return ("mount", path) if is_new else ("", "")
     if event.stage == 7 and event.name == "move_mount":
         return "hidden", path
     if event.stage == 7 and event.args.get("option") == "PR_CAPBSET_DROP":
         return "dropped", str(event.args.get("arg2"))
     return "", ""
+
+
+def _binds(event: Event) -> bool:
+    """Return True if mount(2) binds a path to another place, as runc does; minirun moves mounts."""
+    flags = str(event.args.get("flags")).split("|")
+    moved = event.args.get("source") not in ("", None, event.args.get("target"))
+    return moved and "MS_BIND" in flags and "MS_REMOUNT" not in flags
 
 
 def gpu_of(event: Event) -> str:

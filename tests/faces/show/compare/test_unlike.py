@@ -51,7 +51,7 @@ def test_what_differs() -> None:
 def test_programs_have_their_names() -> None:
     found = {name: starts.program(shipped(name)) for name in ALL}
     assert found == {"plain": "minirun", "gpus-0-1": "minirun", "runc": "runc", "crun": "crun",
-                     "runc-gpus": "runc", "podman": "runc"}  # fmt: skip
+                     "runc-gpus": "runc", "podman": "runc", "cdi-podman": "runc"}  # fmt: skip
 
 
 def test_each_reason_is_for_something_that_happens() -> None:
