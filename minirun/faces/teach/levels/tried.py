@@ -17,9 +17,12 @@ import re
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,8 +36,10 @@ from minirun.faces.teach.levels.programs import NOT_WRITTEN
 from minirun.oci.seccomp import compiler
 
 Answer = TypeVar("Answer")
-SECONDS = 8.0
-"""What no single start may take."""
+_SECONDS = 8.0
+"""What no single start may take, on a usual machine."""
+_USUAL_START, _SLOWEST = 0.1, 8.0
+"""Seconds in which a Python starts there, and more; how many times slower a machine may be."""
 SLEEP = "1234.5"
 """Seconds that the command of a check sleeps: by them it is found."""
 _LONGEST = 1 << 20
@@ -116,7 +121,7 @@ class TriedProgram:
         """
         started = self.start(words or self.words(*command, flags=flags), fds=fds)
         try:
-            pid = wait(lambda: pid_of(command), SECONDS)
+            pid = wait(lambda: pid_of(command), _SECONDS)
             if not pid:
                 raise NotYet("command-not-run", started.last_words())
             yield started, pid
@@ -175,7 +180,7 @@ class Started:
     def wait(self) -> Done:
         """Wait for its end. Raises NotYet if it hangs, or if a part of it is not written yet."""
         try:
-            status = self._process.wait(SECONDS)
+            status = self._process.wait(seconds())
         except subprocess.TimeoutExpired:
             self.end()
             raise NotYet("hangs", self.called) from None
@@ -199,14 +204,14 @@ class Started:
         self.end()
         done = self.wait()
         silent = is_late and not done.err.strip()
-        return f"it was not there after {SECONDS:.0f} s" if silent else done.said
+        return f"it was not there after {seconds():.0f} s" if silent else done.said
 
     def end_with(self, pid: int) -> None:
         """Kill the command, so that the program can clear up; then end it."""
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_CLEARING_SECONDS)
+            self._process.wait(_CLEARING_SECONDS * pace())
         self.end()
 
     def end(self) -> None:
@@ -285,6 +290,28 @@ def no_mounts() -> None:
     compiler.install(b"".join(struct.pack("=HBBI", *row) for row in rows))
 
 
-def wait(ready: Callable[[], Answer], seconds: float = _ANSWER_SECONDS) -> Answer:
-    """Call `ready` until it returns something true, or the time is over. Return the last answer."""
-    return until(ready, seconds)
+@cache
+def pace() -> float:
+    """Return how many times slower this machine is than a usual one, from 1 to 8.
+
+    By how long a Python takes to start, the fastest of three: an emulated machine needs 0.5 s.
+    """
+    taken = []
+    for _ in range(3):
+        begin = time.monotonic()
+        subprocess.run([sys.executable, "-I", "-S", "-c", ""], check=True)
+        taken.append(time.monotonic() - begin)
+    return min(max(min(taken) / _USUAL_START, 1.0), _SLOWEST)
+
+
+def seconds() -> float:
+    """Return what no single start may take on this machine."""
+    return _SECONDS * pace()
+
+
+def wait(ready: Callable[[], Answer], limit: float = _ANSWER_SECONDS) -> Answer:
+    """Call `ready` until it returns something true, or the time is over. Return the last answer.
+
+    `limit`: in seconds of a usual machine.
+    """
+    return until(ready, limit * pace())

@@ -173,6 +173,7 @@ def results(program: TriedProgram, *, first: bool = False) -> list[list[str]]:
 
     A mount that has appeared outside breaks much else: it is reported in place of that.
     """
+    tried.pace()  # before a program of the learner's runs beside it
     before, found = facts.mounts(), list[list[str]]()
     end, hangs = 0.0, 0
     for promise in promises(program.number):
@@ -185,7 +186,7 @@ def results(program: TriedProgram, *, first: bool = False) -> list[list[str]]:
             key, detail = WITHHELD, ""
         hangs += key == "hangs"
         if key:
-            end = end or time.monotonic() + _AFTER_FIRST
+            end = end or time.monotonic() + _AFTER_FIRST * tried.pace()
             with suppress(OSError):  # it may have unmounted /proc, too
                 tried.kill_others()
         found.append([key, detail[:_LONGEST]])
@@ -202,7 +203,7 @@ def asked(program: TriedProgram, promise: Promise, before: dict[int, Mount]) -> 
         raise NotYet("hangs", promise.name)
 
     signal.signal(signal.SIGALRM, over)
-    signal.alarm(_CHECK_SECONDS)
+    signal.alarm(int(_CHECK_SECONDS * tried.pace()))
     try:
         promise.check(program)
     except (OSError, NotYet) as error:

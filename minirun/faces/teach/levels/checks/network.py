@@ -162,10 +162,10 @@ def _machine_outside() -> Iterator[int]:
         holder.wait()
 
 
-def _peer(port: int = 9090, seconds: float = tried.SECONDS / 2) -> str:
+def _peer(port: int = 9090, seconds: float = 0) -> str:
     """Return the address that a connection to a port comes from; "" if none comes."""
     with suppress(OSError), socket.create_server(("", port)) as server:
-        server.settimeout(seconds)
+        server.settimeout(seconds or tried.seconds() / 2)
         connection, address = server.accept()
         connection.close()
         return str(address[0])

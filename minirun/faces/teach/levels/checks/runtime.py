@@ -216,7 +216,7 @@ def terminal_is_sent(program: TriedProgram) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen()
-        server.settimeout(tried.SECONDS)
+        server.settimeout(tried.seconds())
         script = ["/bin/sh", "-c", "tty; test -t 0 && echo terminal; echo controls > /dev/tty"]
         directory = program.bundle("t", material.config(args=script, terminal=True))
         started = program.start(
@@ -281,7 +281,7 @@ def _create(program: TriedProgram, name: str, *flags: str) -> None:
 
 def _read_terminal(fd: int) -> str:
     """Return what a terminal prints until its last process has closed it, or time is over."""
-    text, end = b"", time.monotonic() + tried.SECONDS
+    text, end = b"", time.monotonic() + tried.seconds()
     with suppress(OSError):  # EIO: it is closed
         while readable(fd, end) and (chunk := os.read(fd, 4096)):
             text += chunk
