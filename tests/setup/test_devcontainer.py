@@ -55,12 +55,17 @@ def docker(command: str) -> Iterator[Docker]:
 
 @pytest.fixture
 def minirun(docker: Docker, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run minirun in a container that has the dev container's flags, and these volumes."""
-    archive = tmp_path / "busybox.tar"
-    subprocess.run(["tar", "-C", layer_of("busybox"), "-cf", archive, "."], check=True)
+    """Run minirun in a container that has the dev container's flags, and these volumes.
+
+    It has the images that `make demo` leaves there.
+    """
+    for name in ("busybox", "ubuntu"):
+        archive = tmp_path / f"{name}.tar"
+        subprocess.run(["tar", "-C", layer_of(name), "-cf", archive, "."], check=True)
     shared = [f"--volume={path}:{path}:ro" for path in (*SHARED, str(Path(docker.minirun).parent))]
-    flags = [f"--volume={archive}:/busybox.tar:ro", *shared, *SAID["runArgs"]]
-    steps = f"{docker.minirun} import /busybox.tar busybox >/dev/null && {docker.minirun} "
+    flags = [f"--volume={tmp_path}:/images:ro", *shared, *SAID["runArgs"]]
+    load = f"{docker.minirun} import /images/{{0}}.tar {{0}} >/dev/null && "
+    steps = f"{load.format('busybox')}{load.format('ubuntu')}{docker.minirun} "
 
     def run(volumes: list[str], words: str, image: str = IMAGE) -> subprocess.CompletedProcess[str]:
         argv = ["--rm", *privileged(), "--network=none", *flags, *volumes, image]
