@@ -38,10 +38,10 @@ def document(recordings: list[Recording], language: str = "en") -> str:
     note = next((e for e in recording.events if e.name == "CDI" and e.kind == "note"), None)
     if note is None:
         raise StateError("the GPUs of this recording did not come by CDI", "replay cdi")
-    return _Picture(recording, note, Phrases(language)).draw()
+    return _Columned(recording, note, Phrases(language)).draw()
 
 
-class _Picture:
+class _Columned:
     """The pieces of the picture; `y` is where the next band begins."""
 
     def __init__(self, recording: Recording, note: Event, say: Phrases) -> None:
