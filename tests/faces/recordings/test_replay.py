@@ -17,7 +17,10 @@ from minirun.faces import recordings
 from minirun.faces.show.log import event_row, recording
 
 NAMES = tuple(recordings.RECORDINGS)
-SIMULATED = ("gpus-0-1", "figure-1", "runc-gpus")
+CDI = ("cdi", "cdi-podman", "cdi-containerd")
+SIMULATED = ("gpus-0-1", "figure-1", "runc-gpus", *CDI)
+IN_A_POD = ("pod", "cdi-containerd")
+"""Of these containerd keeps the names; their namespaces are a pod's."""
 PYTHON = os.path.realpath(sys.executable)
 STRANGER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 NOWHERE = ("unshare", "--net", *STRANGER)
@@ -44,17 +47,18 @@ def test_they_are_all_there() -> None:
 @pytest.mark.parametrize("name", recordings.OWN)
 def test_each_is_whole_and_in_order(name: str) -> None:
     found = recording.read(recordings.path(name))
-    if name == "pod":
+    if name in IN_A_POD:
         origins = [next(e for e in each.events if e.name == "origin") for each in found]
-        assert [e.args["name"] for e in origins] == ["lessons/train", "lessons/train/cuda"]
+        both = ["lessons/train", "lessons/train/cuda"]
+        assert [e.args["name"] for e in origins] == both[-len(found) :]
     else:
         names = ["a", "b", "c"] if name == "figure-1" else [name]
         assert [each.name for each in found] == names
     for each in found:
         assert each.unreadable == 0
         numbers = [stage.number for stage in each.stages]
-        plain = [1, 2, 3, 6, 7]
-        expected = {"plain": plain, "pod": plain, "failing-hook": [1, 2, 3]}
+        plain = {each: [1, 2, 3, 6, 7] for each in ("plain", "pod", *CDI)}
+        expected = {**plain, "failing-hook": [1, 2, 3]}
         assert numbers == expected.get(name, [1, 2, 3, 4, 5, 6, 7])
         begins = [stage.begin for stage in each.stages]
         assert begins == sorted(begins)
@@ -65,26 +69,35 @@ def test_each_is_whole_and_in_order(name: str) -> None:
         assert ("WAITING" in said) == each.complete
         born = {
             stage: [e.ret for e in each.events if (e.name, e.stage) == ("clone3", stage)]
-            for stage in (1, 3)
+            for stage in (1, 3, 7)
         }
-        helper = name == "pod"  # it goes into the namespaces that were there, and clones init
+        helper = name in IN_A_POD  # it goes into the namespaces that were there, and clones init
         assert born[1][helper:] == [*{e.pid for e in each.events if e.actor == "init"}]
-        assert (len(born[3]) == 1) == (each.simulated or name in ("failing-hook", "pod"))
-        assert {e.pid for e in each.events if e.actor == "hook"} <= {*born[3]}
+        by_hook = name in ("gpus-0-1", "figure-1", "failing-hook", "pod")
+        assert len(born[3]) == by_hook
+        assert (len(born[7]) == 7) == (name in CDI), "its createContainer hooks"
+        hooks = {e.pid for e in each.events if e.actor == "hook"}
+        assert len(hooks) == len(born[7] if name in CDI else born[3])
+        assert name in CDI or hooks <= {*born[3]}
 
 
 @pytest.mark.parametrize("name", recordings.OBSERVED)
 def test_each_that_was_observed_is_whole(name: str) -> None:
     (found,) = recording.read(recordings.path(name))
     assert all(event.observed for event in found.events)
-    assert name in (found.id, "podman")
+    assert name == found.id or name in ("podman", "cdi-podman")
     assert found.complete
     assert found.unreadable == 0
     expected = [1, 2, 3, 4, 5, 6, 7] if name == "runc-gpus" else [1, 2, 3, 6, 7]
     assert [stage.number for stage in found.stages] == expected
     assert found.simulated == (name in SIMULATED)
     assert not {"failed by", "not readable"} & {event.name for event in found.events}
-    actors = {"podman": {"podman", "conmon"}, "runc-gpus": {"hook", "cli", "ldconfig"}}
+    engine = {"podman", "conmon"}
+    actors = {
+        "podman": engine,
+        "cdi-podman": {*engine, "hook", "ldconfig"},
+        "runc-gpus": {"hook", "cli", "ldconfig"},
+    }
     assert {"runtime", "init"} | actors.get(name, set()) <= set(found.actors)
 
 

@@ -8,8 +8,7 @@ A row stands where the last of its calls stood, and is told with the next milest
 
 from __future__ import annotations
 
-import re
-
+from minirun.core.keeping.numbers import whole
 from minirun.core.keeping.record import Record
 from minirun.faces.show.log import event_row
 
@@ -36,7 +35,6 @@ _NAMESPACES = {
     "NS": "mount", "UTS": "UTS", "IPC": "IPC", "PID": "PID", "NET": "network", "USER": "user",
     "CGROUP": "cgroup", "TIME": "time",
 }  # fmt: skip
-_GPU_NODE = re.compile(r"(?:.*/)?dev/nvidia(\d{1,4})\Z")
 _MOST = 3
 """How many are named; the others are in the log."""
 
@@ -94,8 +92,9 @@ def gpu_of(event: Event) -> str:
 
     It is all that the log has of a GPU that came without stage 5: by CDI, or by --device.
     """
-    node = _GPU_NODE.match(str(event.args.get("path") or event.args.get("target")))
-    return node[1] if node else ""
+    path = str(event.args.get("path") or event.args.get("target"))
+    folder, _, number = path.rpartition("/nvidia")
+    return number if folder.endswith("/dev") and whole(number) is not None else ""
 
 
 def _of_gpus(event: Event, path: str) -> tuple[str, str]:
