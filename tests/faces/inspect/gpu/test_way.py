@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Program
 from faces.inspect.gpu.test_why import rewrite
-from layers import layer_of
+from layers import copy_layer, layer_of
 
 CONFIG = """\
 # NVIDIA's toolkit
@@ -59,7 +59,8 @@ def test_of_a_bundle_by_nvidias_runtime(
     made = minirun("nvidia-ctk", "cdi", "generate", "--output", str(tmp_path / "cdi/nvidia.yaml"))
     assert made.returncode == 0, made.stderr
     spec = minirun.spec("sleep", "9")
-    spec["root"] = {"path": str(layer_of("busybox")), "readonly": True}
+    copy_layer(layer_of("busybox"), bundle / "rootfs")  # mounts get their places in it
+    spec["root"]["path"] = "rootfs"
     spec["process"]["env"] += [f"NVIDIA_VISIBLE_DEVICES={asked}"] if asked else []
     (bundle / "config.json").write_text(json.dumps(spec))
     file.write_text(CONFIG.format(minirun=minirun.path, mode=mode, cdi=tmp_path / "cdi"))
