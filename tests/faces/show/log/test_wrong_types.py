@@ -21,13 +21,14 @@ VIEWS = (
     ("timeline", "--svg", "OUT", "FILE"), ("timeline", "--svg", "OUT", "--figure", "1", "FILE"),
     ("timeline", "--svg", "OUT", "--figure", "2", "FILE"),
     ("timeline", "--svg", "OUT", "--figure", "3", "--upto", "5", "FILE"),
+    ("timeline", "--svg", "OUT", "--figure", "4", "FILE"),
     ("timeline", "--level", "syscalls", "FILE"), ("timeline", "--level", "summary", "FILE"),
     ("timeline", "--stage", "5", "FILE"), ("replay", "--speed", "0", "FILE"), ("diff", "FILE"),
     ("replay", "--speed", "0", "--plain", "FILE"), ("diff", "--json", "FILE"),
     ("diff", "FILE", "FILE"), ("diff", "--html", "-", "FILE", "FILE"), ("diff", "--files", "FILE"),
 )  # fmt: skip
-RECORDINGS = ("gpus-0-1", "failing-hook", "figure-1", "pod")
-"""One of a GPU, one of a hook that fails, one of all engines, one of several containers."""
+RECORDINGS = ("gpus-0-1", "failing-hook", "figure-1", "pod", "cdi")
+"""Of a GPU, of a hook that fails, of several containers, of an engine, of GPUs by CDI."""
 
 
 def places(events: list[dict[str, Any]]) -> list[tuple[str, ...]]:
