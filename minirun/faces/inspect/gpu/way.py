@@ -61,7 +61,7 @@ def toolkits_mode() -> str:
 
 
 def _place(path: str) -> str:
-    """Return the file, and the line of its mode, if it has one."""
+    """Return the file, and the line of its mode if it stands in a line of its own."""
     table = ""
     for number, text in enumerate(state.read_text(path).splitlines(), 1):
         words = text.split("#")[0].strip()
@@ -69,4 +69,4 @@ def _place(path: str) -> str:
             table = words.strip("[] ")
         elif words.partition("=")[0].strip() == _MODE and table == "nvidia-container-runtime":
             return f"{path}, line {number}"
-    return f"{path} names none"
+    return path

@@ -65,8 +65,8 @@ def program(recording: Recording) -> str:
         return "minirun"
     end = recording.birth.t if recording.birth else recording.end
     runs = [e for e in recording.events if e.kind == "exec" and e.actor == "runtime" and e.t <= end]
-    argv = runs[-1].args.get("argv") if runs else None  # the last: env, chroot … come before it
-    return str(argv[0]).rpartition("/")[2] if argv else ""
+    words = runs[-1].words() if runs else []  # the last: env, chroot … come before it
+    return words[0].rpartition("/")[2] if words else ""
 
 
 def reason(recording: Recording, event: Event, language: str) -> Topic | None:

@@ -54,7 +54,7 @@ class _Columned:
         heads = (say("the engine"), say("the runtime, and init"), say("the hooks that are left"))
         for x, head in zip(_COLUMNS, heads, strict=True):
             self.parts.append(figure_3.words(x, 14, head, _BOLD))
-        names = list(map(clean, _words(self.note, "devices")))
+        names = list(map(clean, self.note.words("devices")))
         counted = [clean(str(count.get(name, 0))) for name in ("nodes", "mounts", "hooks")]
         parts = say("config.json: {} nodes, {} mounts, {} hooks", *counted)
         top = self.y
@@ -131,7 +131,7 @@ class _Columned:
         """Return the hooks that ran in stage 7: name, and how long each took."""
         found: list[tuple[str, int, int]] = []
         for event in (e for e in self.recording.events if e.stage == 7):
-            words = _words(event)
+            words = event.words()
             if event.kind == "exec" and event.actor == "hook":
                 name = words[words.index(_HOOK) + 1] if _HOOK in words[:-1] else " ".join(words)
                 found.append((clean(name)[:40], event.t, event.t))
@@ -141,10 +141,4 @@ class _Columned:
 
     def _command(self) -> str:
         found = [e for e in self.recording.events if e.kind == "exec" and e.actor == "init"]
-        return clean(" ".join(["exec", *_words(found[-1])] if found else ["exec"]))[:44]
-
-
-def _words(event: Event, name: str = "argv") -> list[str]:
-    """Return an argument that is a list, as texts; nothing of one that is none."""
-    value = event.args.get(name)
-    return list(map(str, value)) if isinstance(value, list) else []
+        return clean(" ".join(["exec", *found[-1].words()] if found else ["exec"]))[:44]

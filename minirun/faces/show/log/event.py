@@ -53,6 +53,11 @@ class Event(Record):
         """Return True if it was inferred from what strace saw: minirun observe."""
         return self.more.get("observed") is True
 
+    def words(self, name: str = "argv") -> list[str]:
+        """Return an argument that is a list, as texts; none if it is of another type."""
+        value = self.args.get(name)
+        return list(map(str, value)) if isinstance(value, (list, tuple)) else []
+
     def fields(self) -> dict[str, Any]:
         """Return it as the log has it: name of a field → value."""
         fields: dict[str, Any] = self._asdict()

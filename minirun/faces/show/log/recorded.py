@@ -129,8 +129,7 @@ def _row(log: Log, given: dict[str, str], names: dict[str, str]) -> tuple[str, .
     nodes: list[str] = []
     asked: dict[str, str] = {}
     for event in found.events:
-        argv = event.args.get("argv")
-        words = list(map(str, argv)) if isinstance(argv, list) else []
+        words = event.words()
         if event.name == "nvidia-container-cli":
             devices = " ".join(w[9:] for w in words if w.startswith("--device="))
         elif event.name in ("origin", "renamed"):

@@ -69,11 +69,11 @@ class Summary:
         elif stage == 3 and event.kind == "message" and args.get("to") == "hook":
             self.counts[stage, "hook"] = self.counts.get((stage, "hook"), 0) + 1
         elif stage == 4 and name == "nvidia-container-cli":
-            self.facts[stage, "exec"] = " ".join([name, *filter(_is_telling, _words(event))])
+            self.facts[stage, "exec"] = " ".join([name, *filter(_is_telling, event.words())])
         elif name == "CDI":
             self.facts[stage, "cdi"] = "(CDI)"
         elif stage == 7 and event.kind == "exec":
-            self.facts[stage, "exec"] = " ".join(["exec", *_words(event)])
+            self.facts[stage, "exec"] = " ".join(["exec", *event.words()])
         elif stage == 7 and name == "pivot_root":
             self.facts[stage, "root"] = "pivot_root"
 
@@ -121,11 +121,6 @@ class Summary:
 
     def _counted(self, number: int) -> str:
         return _count(number, ("GPU", "GPUs")) + (" SIMULATED" if self.simulated else "")
-
-
-def _words(event: Event) -> list[str]:
-    words = event.args.get("argv")
-    return [str(word) for word in words] if isinstance(words, (list, tuple)) else []
 
 
 def _is_telling(word: str) -> bool:

@@ -103,10 +103,9 @@ def _bare_shell(events: list[Event]) -> str:
 
     What `exec` or the stepper has run in there stands in the log too, as another actor's.
     """
-    own = (e.args.get("argv") for e in reversed(events) if e.kind == "exec" and e.actor == "init")
-    argv = next(own, None)
-    words = argv if isinstance(argv, list) else []
-    name = str(words[0]).rpartition("/")[2] if len(words) == 1 else ""
+    own = (e.words() for e in reversed(events) if e.kind == "exec" and e.actor == "init")
+    words = next(own, list[str]())
+    name = words[0].rpartition("/")[2] if len(words) == 1 else ""
     return name if name in _SHELLS else ""
 
 

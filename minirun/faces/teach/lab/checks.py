@@ -356,12 +356,7 @@ def unmapped_owner(lab: LabFolder) -> str:
 
 def stale_cdi(lab: LabFolder) -> str:
     """Does the container run, with the GPU and the driver's library?"""
-    pid = facts.init_of(lab)
-    if not pid:
-        return "failed"
-    if facts.device(pid, "/dev/nvidia0") is None:
-        return "no-node"
-    return SOLVED if _libcuda(pid) else "no-library"
+    return _has_gpu(lab, "/dev/nvidia0")
 
 
 def wrong_mode(lab: LabFolder) -> str:
@@ -377,12 +372,12 @@ def forgotten_claim(lab: LabFolder) -> str:
     return _has_gpu(lab, "/dev/nvidia1", "/dev/nvidia0")
 
 
-def _has_gpu(lab: LabFolder, wanted: str, other: str) -> str:
-    """Say whether a container has one of two GPUs, and the driver's library."""
+def _has_gpu(lab: LabFolder, wanted: str, other: str = "") -> str:
+    """Say whether a container has a GPU, not the other one if it is named, and the library."""
     pid = facts.init_of(lab)
     if not pid:
         return "failed"
-    if facts.device(pid, other) is not None:
+    if other and facts.device(pid, other) is not None:
         return "other-gpu"
     if facts.device(pid, wanted) is None:
         return "no-node"

@@ -10,6 +10,7 @@ import pytest
 from conftest import Program
 from faces.inspect.gpu.test_why import rewrite
 from layers import copy_layer, layer_of
+from minirun.faces.inspect.gpu.way import toolkits_mode
 
 CONFIG = """\
 # NVIDIA's toolkit
@@ -87,3 +88,19 @@ def test_one_way_of_printing_it(minirun: Program) -> None:
     done = minirun("gpu", "why", "--path", "--json", "g")
     assert (done.returncode, done.stderr.count("\n")) == (125, 1)
     assert "with --path" in done.stderr
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ('[nvidia-container-runtime]\nmode = "cdi"\n', 'mode "cdi" ({file}, line 2)'),
+    ('nvidia-container-runtime = {mode = "cdi"}\n', 'mode "cdi" ({file})'),
+    ('[other]\nmode = "x"\n', 'mode "auto" ({file}), which is jit-cdi for a variable'),
+    ("mode =\n", "NVIDIA's toolkit: {file}: "),
+])  # fmt: skip
+def test_the_line_of_the_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    file = tmp_path / "nvidia-container-runtime/config.toml"
+    file.parent.mkdir()
+    file.write_text(text)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert said.format(file=file) in toolkits_mode()

@@ -163,7 +163,10 @@ def _machine_outside() -> Iterator[int]:
 
 
 def _peer(port: int = 9090, seconds: float = 0) -> str:
-    """Return the address that a connection to a port comes from; "" if none comes."""
+    """Return the address that a connection to a port comes from; "" if none comes.
+
+    `seconds`: how long one is waited for; 0 for half of what a start may take.
+    """
     with suppress(OSError), socket.create_server(("", port)) as server:
         server.settimeout(seconds or tried.seconds() / 2)
         connection, address = server.accept()
