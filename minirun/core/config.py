@@ -19,6 +19,8 @@ LOG = ANNOTATION + "log"
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where programs are looked for if no PATH says it, here and in a container: docker's."""
 GPU_HOOK = "nvidia-container-runtime-hook"
+GPU_HOOK_ROW = {"path": f"/usr/bin/{GPU_HOOK}", "args": [GPU_HOOK, "prestart"]}
+"""The hook that asks for GPUs. minirun itself does its work, so no program has to be there."""
 
 
 def environment_of(entries: Iterable[str] | None) -> dict[str, str]:

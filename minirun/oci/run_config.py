@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from minirun.cgroups.rules import DEFAULT
-from minirun.core.config import DEFAULT_PATH, GPU_HOOK
+from minirun.core.config import DEFAULT_PATH, GPU_HOOK_ROW
 from minirun.core.errors import UsageError
 from minirun.core.keeping import jsonlite, places, state
 from minirun.core.keeping.choices import Choices
@@ -134,8 +134,7 @@ def config(container_id: str, run: RunOptions) -> dict[str, Any]:
         env.insert(1, "TERM=xterm")
     if run.gpu_env:
         env += run.gpu_env
-        hook = run.gpu_hook or {"path": f"/usr/bin/{GPU_HOOK}", "args": [GPU_HOOK, "prestart"]}
-        hooks = {"hooks": {"prestart": [hook]}}
+        hooks = {"hooks": {"prestart": [run.gpu_hook or GPU_HOOK_ROW]}}
     document = example()
     linux = document.pop("linux")
     document |= {

@@ -29,7 +29,7 @@ from minirun.running import ends, handover, notify, signals
 from minirun.running.reserve import first_record, reserve
 
 with lazy:
-    from minirun.gpu.asked.ways import vendor  # 15 ms, for GPUs that are not NVIDIA's
+    from minirun.gpu.asked.ways import of_host, vendor  # 15 ms, where the caller names GPUs
     from minirun.running import output  # `create` has none
 
 TYPE_CHECKING = False
@@ -65,13 +65,13 @@ class BundleOptions(Record):
     def load(self) -> tuple[Config, CdiEdits | None]:
         """Return config.json, and what GPUs of another vendor than NVIDIA have added to it.
 
-        Raises ConfigError, GPUError, OSError.
+        Raises ConfigError, GPUError, UsageError, OSError.
         """
         config = validate.load(os.path.abspath(self.directory or "."), self.choices)
         if other_hook.is_there(config):
             config.choices = config.choices._replace(gpu_hook=True)
         if config.choices.gpu_driver not in signs.OTHER_VENDORS:
-            return config, None
+            return (of_host.into_bundle(config) if config.choices.gpus else config), None
         gpus = vendor.of_bundle(config)
         if gpus:
             gpus.put_into(config.raw, ())
@@ -84,9 +84,6 @@ def choices(before: Choices) -> Choices:
     driver, root, gpus = before.gpu_driver, before.driver_root, before.gpus
     if driver and driver not in signs.GPU_DRIVERS:
         raise UsageError(f"invalid --gpu-driver {driver!r}", ", ".join(signs.GPU_DRIVERS))
-    if gpus and driver not in signs.OTHER_VENDORS:
-        hint = "NVIDIA_VISIBLE_DEVICES in config.json names NVIDIA's; or --gpu-driver=amd"
-        raise UsageError(f"--gpus {gpus}: with a bundle only of amd, intel and gaudi", hint)
     return before._replace(
         driver_root=root and os.path.abspath(root), gpus=gpus or None,
         dev_root=before.dev_root and os.path.abspath(before.dev_root),

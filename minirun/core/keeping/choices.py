@@ -30,7 +30,10 @@ class Choices(Record):
     Of another vendor (minirun.gpu.vendors) the GPUs are in config.json already.
     """
     gpus: str | None = None
-    """Which GPUs of another vendor: selectors with commas; None: as its variable says."""
+    """Which GPUs a bundle gets: selectors with commas; None: as the vendor's variable says.
+
+    For `run IMAGE` of another vendor's than NVIDIA; NVIDIA's are in config.json, as a variable.
+    """
     driver_root: str = ""
     """The folder with the GPU driver's files, nodes and /sys or /proc; "" for the host's root."""
     dev_root: str = ""

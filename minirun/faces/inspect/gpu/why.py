@@ -31,6 +31,7 @@ from minirun.gpu.vendors.signs import KINDS, OTHER_VENDORS
 
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 _ANNOTATION = "cdi.k8s.io/"
+_FLAG = "engine's flag"
 _NONE = ", which asks for no GPU"
 _CUDA_VISIBLE, _CAPABILITIES = "CUDA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"
 _CDI_HOOK = "nvidia-cdi-hook"
@@ -91,6 +92,8 @@ def request_sources(record: ContainerRecord, config: Config, cdi: list[str]) -> 
     devices = [name for name in cdi if not (is_flag and name.startswith(f"{kind}="))]
     if docker.gpus:
         found.append(RequestSource("command line", f"--gpus {docker.gpus}"))
+    elif how in ("legacy", "hook") and config.choices.gpus:
+        found.append(RequestSource(_FLAG, f"--gpus {config.choices.gpus}"))
     elif managed and how in ("legacy", "hook"):
         found.append(RequestSource("command line", f"-e {_VISIBLE}={env}"))
     elif how in ("legacy", "hook"):
@@ -135,7 +138,7 @@ def _of_vendor(config: Config, *, managed: bool) -> list[RequestSource]:
         return [RequestSource(by, f"{variable}={config.environment[variable]}")]
     if driver not in OTHER_VENDORS or config.choices.gpus is None:
         return []
-    by, what = ("command line", f"-e {variable}=") if managed else ("engine's flag", "--gpus ")
+    by, what = ("command line", f"-e {variable}=") if managed else (_FLAG, "--gpus ")
     return [RequestSource(by, f"{what}{config.choices.gpus}")]
 
 

@@ -35,7 +35,8 @@ from minirun.gpu.nvidia.shared.environment import (
 )
 
 with lazy:
-    from minirun.gpu.nvidia.shared import config
+    from minirun.gpu.asked.ways import of_host  # only if the caller names GPUs for a bundle
+    from minirun.gpu.nvidia.shared import config as toolkit_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,12 @@ _read: list[HookSettings] = []
 
 
 def in_line(config: Config, state: dict[str, Any]) -> list[str] | None:
-    """Return the arguments for a container of minirun's own. Raises GPUError, ConfigError."""
+    """Return the arguments for a container of minirun's own.
+
+    Raises GPUError, ConfigError, UsageError.
+    """
+    if config.choices.gpus:
+        config = of_host.into_bundle(config)  # stage 4 reads the bundle's own file, without them
     found = of_config(config.raw)
     names = sorted((name for name in found if name.startswith(_OURS)), key=_visible_first)
     asked = {name: found[name] for name in names}
@@ -83,7 +89,7 @@ def _load() -> HookSettings:
         options = DEFAULTS.options
         ldconfig, user = ldconfig_of(options.ldconfig), default_user()
         return DEFAULTS._replace(options=options._replace(ldconfig=ldconfig, user=user))
-    return config.load().hook
+    return toolkit_config.load().hook
 
 
 def command_line(
