@@ -32,6 +32,7 @@ from tutorials.publish.surroundings import CHECKOUT, plain_surroundings, refuse_
 sys.path.append(str(CHECKOUT / "tests"))
 from debian_packages import Archive, unpack
 from engines.clients.cri_engine import Cri, CriWithCdi
+from engines.clients.slurm_cluster import SlurmWithGpus
 
 ROOT = Path("/run/minirun-demo")
 BIN = Path("/run/minirun-demo.bin")
@@ -294,10 +295,28 @@ def cdi_containerd() -> None:
     write("cdi-containerd", lines)
 
 
+def slurm() -> None:
+    """A job that Slurm gives GPU 1 of a node, since another one has GPU 0."""
+    with tempfile.TemporaryDirectory(prefix="minirun-demo-", dir="/tmp") as folder:
+        launcher.install(f"{folder}/minirun")
+        cluster = SlurmWithGpus("minirun", f"{folder}/minirun")
+        try:
+            cluster.hold("--gres=gpu:1", "--nodelist=node1")
+            cluster.cell.wait_for(lambda: bool(cluster.held()), "held")
+            words = ("--gres=gpu:1", "--nodelist=node1", cluster.container())
+            assert cluster(*words, "nvidia-smi", "-L").count("SIMULATED") == 1
+            log = f"{cluster.ROOT}/root/.history/*.node1.root.2.0.0.jsonl"
+            done = cluster.nodes["node1"].run("sh", "-c", f"cat {log}", check=True)
+        finally:
+            cluster.close()
+    write("slurm", done.stdout.splitlines(keepends=True))
+
+
 RECORDS = {
     "plain": plain, "gpus-0-1": gpus, "cdi": cdi, "figure-1": figure_1, "pod": pod,
     "failing-hook": failing_hook, "runc": runc, "crun": crun, "runc-gpus": runc_gpus,
     "podman": podman, "cdi-podman": cdi_podman, "cdi-containerd": cdi_containerd,
+    "slurm": slurm,
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ RECORDINGS = {
     "cdi": "the same GPUs by CDI (SIMULATED): stage 1 makes their nodes, and 4 and 5 are empty",
     "figure-1": "a with GPUs 0,1, b with 0,2,3, c with 3 (SIMULATED), side by side",
     "pod": "a pod of one container, by containerd's CRI and a RuntimeClass (SIMULATED GPUs)",
+    "slurm": "a job of Slurm, on a node whose GPU 0 is another job's (SIMULATED)",
     "failing-hook": "a prestart hook that fails: no container comes of it",
     "runc": "runc 1.1, observed: what the real one does in the same stages",
     "crun": "crun 1.8, observed",
