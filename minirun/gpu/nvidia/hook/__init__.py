@@ -45,18 +45,19 @@ _LISTS = {"device": "devices", "imex-channel": "imex_channels", "require": "requ
 """Option that may be repeated → field of NvidiaRequest; all others are called as their field is."""
 _LARGEST_PID = (1 << 31) - 1
 _OURS = ("NVIDIA_", "CUDA_")
-"""The prefixes of the variables that the hook reads."""
+"""The prefixes of the variables that the hook reads, besides those of swarm-resource."""
 _read: list[HookSettings] = []
 """The settings of config.toml, after the first read; else empty."""
 
 
 def in_line(config: Config, state: dict[str, Any]) -> list[str] | None:
     """Return the arguments for a container of minirun's own. Raises GPUError, ConfigError."""
-    found = of_config(config.raw)
+    found, chosen = of_config(config.raw), settings(config.choices)
     names = sorted((name for name in found if name.startswith(_OURS)), key=_visible_first)
-    asked = {name: found[name] for name in names}
+    swarm = (name for name in chosen.swarm_resources if name in found)
+    asked = {name: found[name] for name in (*swarm, *names)}
     events.emit("note", "environment", asked, why="what config.json says of GPUs: Figure 2")
-    return command_line(config.raw, state, settings(config.choices))
+    return command_line(config.raw, state, chosen)
 
 
 def _visible_first(name: str) -> tuple[bool, str]:
