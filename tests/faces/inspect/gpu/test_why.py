@@ -363,7 +363,7 @@ def test_a_bundle_whose_environment_asked(minirun: Program, layer: Path) -> None
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 def test_a_bundle_of_docker_swarm(minirun: Program, layer: Path, mode: str) -> None:
     """Its own variable chooses the GPUs: config.toml names it, NVIDIA's does not count then."""
-    bundle = layer.parent
+    bundle, uuid = layer.parent, "GPU-aaaaaaaa-0000-4000-8000-000000000001"
     runtime = f'nvidia-container-runtime = {{mode = "{mode}", runtimes = ["{bundle}/simulated"]}}'
     (bundle / "config.toml").write_text(f'swarm-resource = "DOCKER_RESOURCE_GPU"\n{runtime}\n')
     (bundle / "simulated").write_text(
@@ -371,7 +371,7 @@ def test_a_bundle_of_docker_swarm(minirun: Program, layer: Path, mode: str) -> N
     )
     (bundle / "simulated").chmod(0o755)
     config = minirun.spec("sleep", "60")
-    config["process"]["env"] += ["NVIDIA_VISIBLE_DEVICES=0", "DOCKER_RESOURCE_GPU=1"]
+    config["process"]["env"] += ["NVIDIA_VISIBLE_DEVICES=0", f"DOCKER_RESOURCE_GPU={uuid}"]
     (bundle / "config.json").write_text(json.dumps(config))
     toml = {"NVIDIA_CTK_CONFIG_FILE_PATH": f"{bundle}/config.toml"}
     (bundle / "bin").mkdir()
@@ -385,13 +385,14 @@ def test_a_bundle_of_docker_swarm(minirun: Program, layer: Path, mode: str) -> N
     )  # fmt: skip
     found = json.loads(minirun("gpu", "why", "--json", "g", env=toml).stdout)
     asked = {row["what"]: row["counts"] for row in found["asked"]}
-    assert asked.pop("DOCKER_RESOURCE_GPU=1") and not any("VISIBLE" in what for what in asked)
+    assert asked.pop(f"DOCKER_RESOURCE_GPU={uuid}") and not any("VISIBLE" in what for what in asked)
     if mode == "legacy":
-        assert found["devices"] == ["1"] and [g["minor"] for g in found["given"]["gpus"]] == [1]
+        assert found["devices"] == [uuid] and [g["minor"] for g in found["given"]["gpus"]] == [1]
         (note,) = [e for e in minirun.events("g") if e["name"] == "environment"]
-        assert next(iter(note["args"].items())) == ("DOCKER_RESOURCE_GPU", "1")
+        assert next(iter(note["args"].items())) == ("DOCKER_RESOURCE_GPU", uuid)
     else:
         assert any("/dev/nvidia1" in what for what in asked)
+    assert "  1 SIMULATED" in minirun("timeline").stdout
 
 
 def test_without_gpus_and_after_the_end(minirun: Program) -> None:
