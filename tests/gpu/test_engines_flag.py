@@ -13,6 +13,7 @@ from conftest import Program
 
 HOOK = {"path": "/opt/nvidia-container-runtime-hook", "args": ["hook", "prestart"]}
 LIST = ("sh", "-c", "ls /dev | grep 'nvidia[0-9]'; env | grep NVIDIA")
+MOUNTS = "/var/run/nvidia-container-devices"
 Maker = Callable[..., str]
 
 
@@ -54,6 +55,29 @@ def test_an_empty_flag_asks_for_nothing(minirun: Program, bundle: Maker) -> None
     """The variable alone has no hook that reads it."""
     done = run(minirun, bundle("NVIDIA_VISIBLE_DEVICES=all"), "--gpus=")
     assert done.stdout.splitlines() == ["NVIDIA_VISIBLE_DEVICES=all"]
+
+
+CONFIG = """
+swarm-resource = "DOCKER_RESOURCE_GPU"
+accept-nvidia-visible-devices-envvar-when-unprivileged = false
+accept-nvidia-visible-devices-as-volume-mounts = true
+"""
+
+
+def test_no_other_way_of_the_bundle_counts(
+    minirun: Program, bundle: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """config.toml lets a variable of swarm's, and mounts, ask; another variable it does not."""
+    (tmp_path / "config.toml").write_text(CONFIG)
+    monkeypatch.setenv("NVIDIA_CTK_CONFIG_FILE_PATH", str(tmp_path / "config.toml"))
+    folder = bundle("DOCKER_RESOURCE_GPU=0,3")
+    path = Path(folder, "config.json")
+    config = json.loads(path.read_text())
+    config["mounts"].append({"source": "/dev/null", "destination": f"{MOUNTS}/3", "type": "bind",
+                             "options": ["bind"]})  # fmt: skip
+    path.write_text(json.dumps(config))
+    done = run(minirun, folder, "--gpus=1")
+    assert done.stdout.split()[:2] == ["nvidia1", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"]
 
 
 def test_a_hook_that_is_there_is_enough(minirun: Program, bundle: Maker) -> None:

@@ -96,6 +96,8 @@ def request_sources(record: ContainerRecord, config: Config, cdi: list[str]) -> 
         found.append(RequestSource(_FLAG, f"--gpus {config.choices.gpus}"))
     elif managed and how in ("legacy", "hook"):
         found.append(RequestSource("command line", f"-e {_VISIBLE}={env}"))
+    elif not managed and (how or mode_of_engine(config)) and (swarm := _of_swarm(config)):
+        found += swarm
     elif how in ("legacy", "hook"):
         by = "environment in config.json, read by the hook"
         found.append(RequestSource(by, f"{_VISIBLE}={env}{_NONE if void else ''}", not void))
@@ -112,6 +114,14 @@ def request_sources(record: ContainerRecord, config: Config, cdi: list[str]) -> 
         found += _conditions(record, config)
     told = [text for text in docker.warnings or [] if "gets" in text]
     return found + [RequestSource("image", text, False) for text in told]
+
+
+def _of_swarm(config: Config) -> list[RequestSource]:
+    """Return the variables of config.toml's swarm-resource: they count, NVIDIA's does not."""
+    names = hook.settings(config.choices).swarm_resources
+    rows = [(name, config.environment[name]) for name in names if name in config.environment]
+    by = "environment in config.json, a swarm-resource of config.toml"
+    return [RequestSource(by, f"{name}={value}") for name, value in rows]
 
 
 def _conditions(record: ContainerRecord, config: Config) -> list[RequestSource]:
@@ -144,7 +154,8 @@ def _of_vendor(config: Config, *, managed: bool) -> list[RequestSource]:
 
 def nvidia_request(config: Config) -> NvidiaRequest | None:
     """Return what stage 4 makes of the environment; None if it asks for nothing."""
-    argv = hook.command_line(config.raw, {"pid": 0, "bundle": config.bundle})
+    settings = hook.settings(config.choices)
+    argv = hook.command_line(config.raw, {"pid": 0, "bundle": config.bundle}, settings)
     return hook.read(argv) if argv else None
 
 

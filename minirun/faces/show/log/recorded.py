@@ -132,6 +132,8 @@ def _row(log: Log, given: dict[str, str], names: dict[str, str]) -> tuple[str, .
         words = event.words()
         if event.name == "nvidia-container-cli":
             devices = " ".join(w[9:] for w in words if w.startswith("--device="))
+        elif event.name == "gpus chosen" and _are_uuids(devices):
+            devices = ",".join(map(str, event.args.get("gpus") or ()))
         elif event.name in ("origin", "renamed"):
             asked |= {key: str(value) for key, value in event.args.items()}
         elif event.name == "mount" and event.args.get("fstype") == "overlay":
@@ -149,6 +151,11 @@ def _row(log: Log, given: dict[str, str], names: dict[str, str]) -> tuple[str, .
         asked.get("engine", _OWN), shown, status, _stages(found), word, gpus,
         asked.get("image", image).removesuffix(":latest"), command,
     )  # fmt: skip
+
+
+def _are_uuids(devices: str) -> bool:
+    """Return True for UUIDs of whole GPUs: they are too long for a column."""
+    return all(word.startswith("GPU-") for word in devices.split(","))
 
 
 def _status(log: Log) -> str:

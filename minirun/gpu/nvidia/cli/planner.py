@@ -90,7 +90,7 @@ def plan(inventory: Inventory, request: NvidiaRequest, container: LibraryPlaces)
     """Return all that `request` adds to the container. Raises GPUError, OSError."""
     gpus = choose(inventory, request.devices)
     there = {"gpus": [str(gpu.number) for gpu in gpus], "of": len(inventory.gpus)}
-    events.emit("note", "gpus chosen", there, why="by what NVIDIA_VISIBLE_DEVICES names")
+    events.emit("note", "gpus chosen", there, why="by what --device names")
     has_mig = request.mig_config or request.mig_monitor or any(gpu.migs for gpu in gpus)
     if has_mig:
         mig.check(request, gpus)

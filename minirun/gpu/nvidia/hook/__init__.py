@@ -46,7 +46,7 @@ _LISTS = {"device": "devices", "imex-channel": "imex_channels", "require": "requ
 """Option that may be repeated → field of NvidiaRequest; all others are called as their field is."""
 _LARGEST_PID = (1 << 31) - 1
 _OURS = ("NVIDIA_", "CUDA_")
-"""The prefixes of the variables that the hook reads."""
+"""The prefixes of the variables that the hook reads, besides those of swarm-resource."""
 _read: list[HookSettings] = []
 """The settings of config.toml, after the first read; else empty."""
 
@@ -56,13 +56,16 @@ def in_line(config: Config, state: dict[str, Any]) -> list[str] | None:
 
     Raises GPUError, ConfigError, UsageError.
     """
+    why = "what config.json says of GPUs: Figure 2"
     if config.choices.gpus:
         config = of_host.into_bundle(config)  # stage 4 reads the bundle's own file, without them
-    found = of_config(config.raw)
+        why = "what --gpus before the command says of GPUs"
+    found, chosen = of_config(config.raw), settings(config.choices)
     names = sorted((name for name in found if name.startswith(_OURS)), key=_visible_first)
-    asked = {name: found[name] for name in names}
-    events.emit("note", "environment", asked, why="what config.json says of GPUs: Figure 2")
-    return command_line(config.raw, state, settings(config.choices))
+    swarm = (name for name in chosen.swarm_resources if name in found)
+    asked = {name: found[name] for name in (*swarm, *names)}
+    events.emit("note", "environment", asked, why=why)
+    return command_line(config.raw, state, chosen)
 
 
 def _visible_first(name: str) -> tuple[bool, str]:
@@ -71,11 +74,18 @@ def _visible_first(name: str) -> tuple[bool, str]:
 
 
 def settings(chosen: Choices) -> HookSettings:
-    """Return what the in-line hook passes to nvidia-container-cli. Raises ConfigError."""
+    """Return what the in-line hook passes to nvidia-container-cli. Raises ConfigError.
+
+    If the caller names GPUs for a bundle, no other way counts in which the bundle may ask for some.
+    """
     if not _read:
         _read.append(_load())
-    options = _read[0].options
-    return _read[0]._replace(
+    found, options = _read[0], _read[0].options
+    if chosen.gpus:
+        found = found._replace(
+            swarm_resources=(), accept_volume_mounts=False, accept_env_unprivileged=True
+        )
+    return found._replace(
         options=options._replace(
             root=chosen.driver_root or options.root,
             load_kmods=chosen.load_kmods or options.load_kmods,

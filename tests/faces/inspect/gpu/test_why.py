@@ -360,6 +360,41 @@ def test_a_bundle_whose_environment_asked(minirun: Program, layer: Path) -> None
     assert row["what"] == "NVIDIA_VISIBLE_DEVICES=0,1"
 
 
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_a_bundle_of_docker_swarm(minirun: Program, layer: Path, mode: str) -> None:
+    """Its own variable chooses the GPUs: config.toml names it, NVIDIA's does not count then."""
+    bundle, uuid = layer.parent, "GPU-aaaaaaaa-0000-4000-8000-000000000001"
+    runtime = f'nvidia-container-runtime = {{mode = "{mode}", runtimes = ["{bundle}/simulated"]}}'
+    (bundle / "config.toml").write_text(f'swarm-resource = "DOCKER_RESOURCE_GPU"\n{runtime}\n')
+    (bundle / "simulated").write_text(
+        f'#!/bin/sh\nexec {minirun.path} --gpu-driver=simulated "$@"\n'
+    )
+    (bundle / "simulated").chmod(0o755)
+    config = minirun.spec("sleep", "60")
+    config["process"]["env"] += ["NVIDIA_VISIBLE_DEVICES=0", f"DOCKER_RESOURCE_GPU={uuid}"]
+    (bundle / "config.json").write_text(json.dumps(config))
+    toml = {"NVIDIA_CTK_CONFIG_FILE_PATH": f"{bundle}/config.toml"}
+    (bundle / "bin").mkdir()
+    (bundle / "bin/nvidia-container-runtime-hook").symlink_to(minirun.path)
+    path = f"{bundle}/bin:{os.environ['PATH']}"
+    create = (*minirun.argv()[1:], "create", "--bundle", str(bundle), "g")
+    null = subprocess.DEVNULL
+    subprocess.run(
+        minirun.argv("nvidia-container-runtime", *create), stdin=null, stdout=null, stderr=null,
+        env=os.environ | toml | {"MINIRUN_SIM": "count=2", "PATH": path}, check=True,
+    )  # fmt: skip
+    found = json.loads(minirun("gpu", "why", "--json", "g", env=toml).stdout)
+    asked = {row["what"]: row["counts"] for row in found["asked"]}
+    assert asked.pop(f"DOCKER_RESOURCE_GPU={uuid}") and not any("VISIBLE" in what for what in asked)
+    if mode == "legacy":
+        assert found["devices"] == [uuid] and [g["minor"] for g in found["given"]["gpus"]] == [1]
+        (note,) = [e for e in minirun.events("g") if e["name"] == "environment"]
+        assert next(iter(note["args"].items())) == ("DOCKER_RESOURCE_GPU", uuid)
+    else:
+        assert any("/dev/nvidia1" in what for what in asked)
+    assert "  1 SIMULATED" in minirun("timeline").stdout
+
+
 def test_without_gpus_and_after_the_end(minirun: Program) -> None:
     start(minirun)
     text = minirun("gpu", "why", "g").stdout

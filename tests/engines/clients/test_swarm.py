@@ -1,0 +1,152 @@
+"""docker's swarm chooses GPUs for its tasks, and minirun puts these in. The GPUs are SIMULATED."""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import pytest
+
+from conftest import wait_until
+from engines.clients.swarm_engine import Node, Swarm, Task
+
+VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
+Start = Callable[..., Swarm]
+
+
+class NoVariable(Node):
+    """A node on which config.toml says nothing of swarm's variable."""
+
+    def config_toml(self) -> str:
+        lines = super().config_toml().splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith("swarm-resource"))
+
+
+class PlainMinirun(Node):
+    """A node whose default runtime is minirun itself, without NVIDIA's runtime."""
+
+    daemon_json: ClassVar[dict[str, Any]] = {
+        "runtimes": {"minirun": {"path": "/usr/local/bin/minirun"}},
+        "default-runtime": "minirun",
+    }
+
+
+@pytest.fixture
+def start(command: str) -> Iterator[Start]:
+    """Start a swarm; it ends with the test."""
+    made: list[Swarm] = []
+
+    def begin(*kinds: type[Node]) -> Swarm:
+        made.append(Swarm(command, kinds=kinds or (Node, Node, Node)))
+        return made[-1]
+
+    yield begin
+    for swarm in made:
+        swarm.close()
+
+
+def running(swarm: Swarm, count: int, *services: str) -> list[Task]:
+    """Wait until so many tasks of these services run; return them."""
+    found: list[Task] = []
+
+    def enough() -> bool:
+        found[:] = [task for task in swarm.tasks(*services) if task.state == "running"]
+        return len(found) >= count
+
+    wait_until(enough)
+    return found
+
+
+def waiting(swarm: Swarm, count: int, *services: str) -> list[Task]:
+    """Wait until so many tasks have been refused by the scheduler; return them."""
+    found: list[Task] = []
+
+    def enough() -> bool:
+        tasks = swarm.tasks(*services)
+        found[:] = [task for task in tasks if (task.state, bool(task.error)) == ("pending", True)]
+        return len(found) >= count
+
+    wait_until(enough)
+    return found
+
+
+def given(tasks: list[Task]) -> set[tuple[str, str]]:
+    """The GPUs of tasks, node and UUID; none is given twice."""
+    gpus = [(task.node, uuid) for task in tasks for uuid in task.gpus]
+    assert len(set(gpus)) == len(gpus)
+    return set(gpus)
+
+
+def noted(node: Node, container: str) -> dict[str, dict[str, Any]]:
+    """The notes of stages 4 and 5 in minirun's log of a container."""
+    path = f"/run/docker/runtime-runc/moby/{container}/events.jsonl"
+    events = map(json.loads, node.cell.run("cat", path, check=True).stdout.splitlines())
+    return {e["name"]: e["args"] for e in events if e["kind"] == "note" and e["stage"] in (4, 5)}
+
+
+def test_a_task_gets_the_gpus_that_the_scheduler_has_chosen(start: Start) -> None:
+    """The same UUIDs in all places, from the manager's scheduler to nvidia-smi in the container."""
+    swarm = start()
+    swarm.service("pair", 2, "--replicas=3")
+    tasks = running(swarm, 3, "pair")
+    assert {task.node for task in tasks} == {"node1", "node2", "node3"}
+    for task in tasks:
+        node, uuids = swarm.node(task.node), ",".join(task.gpus)
+        (row,) = node.json("inspect", task.container)
+        assert row["HostConfig"]["Runtime"] == "nvidia" and len(task.gpus) == 2
+        assert f"{VARIABLE}={uuids}" in row["Config"]["Env"]
+
+        numbers = sorted(node.uuids.index(uuid) for uuid in task.gpus)
+        notes = noted(node, task.container)
+        assert notes["environment"][VARIABLE] == uuids
+        assert f"--device={uuids}" in notes["nvidia-container-cli"]["argv"]
+        assert notes["gpus chosen"] == {"gpus": [str(number) for number in numbers], "of": 4}
+
+        seen = node("exec", task.container, "nvidia-smi", "-L")
+        assert re.findall(r"UUID: (.*)\)", seen) == sorted(task.gpus) and "SIMULATED" in seen
+        paths = node("exec", task.container, "sh", "-c", "ls -d /dev/nvidia[0-9]").split()
+        assert paths == [f"/dev/nvidia{number}" for number in numbers]
+
+        names = ",".join(map(str, numbers))
+        assert f" running  1234567  started  {names} SIMULATED" in node.says("timeline")
+        assert f"{VARIABLE}={uuids}" in node.says("gpu", "why", task.container)
+
+
+def test_no_gpu_is_given_twice_also_after_the_end_of_a_node(start: Start) -> None:
+    swarm = start()
+    swarm.service("eight", 1, "--replicas=8")
+    swarm.service("four", 1, "--replicas=4")
+    everything = {(node.name, uuid) for node in swarm.nodes for uuid in node.uuids}
+    assert given(running(swarm, 12, "eight", "four")) == everything
+    swarm.service("late", 1)
+    (late,) = waiting(swarm, 1, "late")
+    assert late.error == "no suitable node (insufficient resources on 3 nodes)"
+
+    before = time.monotonic()
+    swarm.end(swarm.node("node3"))
+    state = ("node", "ls", "--filter=name=node3", "--format={{.Status}}")
+    wait_until(lambda: swarm(*state) == "Down")
+    assert time.monotonic() - before < 15, "three heartbeats of a second"
+    for task in waiting(swarm, 5, "eight", "four", "late"):
+        assert "insufficient resources on 2 nodes" in task.error
+        assert "1 node not available for new tasks" in task.error
+
+    swarm("service", "rm", "four")
+    left = {gpu for gpu in everything if gpu[0] != "node3"}
+    assert given(running(swarm, 8, "eight", "late")) == left
+    assert len(waiting(swarm, 1, "eight", "late")) == 1
+
+
+def test_a_node_that_is_not_told_of_the_variable_gives_nothing(start: Start) -> None:
+    """swarm has given the GPUs all the same: only the container lacks them."""
+    swarm = start(Node, NoVariable, PlainMinirun)
+    swarm.service("each", 1, "--mode=global")
+    found = {}
+    for task in running(swarm, 3, "each"):
+        node = swarm.node(task.node)
+        assert f"{VARIABLE}={task.gpus[0]}" in node("inspect", task.container)
+        found[task.node] = node("exec", task.container, "ls", "/dev").split().count("nvidiactl")
+        gpus = "GPU" if node.says("gpu", "ps").startswith("GPU ") else "none"
+        assert (gpus == "GPU") == (task.node == "node1")
+    assert found == {"node1": 1, "node2": 0, "node3": 0}
