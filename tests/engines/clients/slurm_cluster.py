@@ -5,6 +5,8 @@ controller's home stand for /dev/nvidia0 and so on: Slurm wants them to be there
 """
 
 import os
+import re
+import shutil
 import subprocess
 import uuid
 from typing import Any
@@ -12,23 +14,20 @@ from typing import Any
 from conftest import wait_until
 from engines.clients import machines
 from engines.clients.cell import Cell
-from engines.clients.containerd_engine import REFERENCE
+from engines.clients.containerd_engine import REFERENCE, link
 from engines.clients.engine import program
 from engines.clients.slurm_engine import CONF, Slurm, make_bundle, munge
 from minirun.fast import launcher
 
 GPUS = 4
 """Of each node."""
-NODES = f"""
-GresTypes=gpu
-Prolog={{home}}/etc/prolog.sh
-Epilog={{home}}/etc/prolog.sh
+FAST = """
 SlurmdTimeout=5
 MessageTimeout=3
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
-NodeName=node1,node2 CPUs=8 Gres=gpu:{GPUS} State=UNKNOWN
 """
+"""A node that is dead is found soon; and its processors are taken for those that it says it has."""
 LIST = ("sh", "-c", "echo $(hostname) $(ls /dev | grep 'nvidia[0-9]')")
 BUNDLES = "/run/bundles"
 """Where each node has its bundles: two containers of one bundle would be in one cgroup."""
@@ -43,16 +42,16 @@ class SlurmWithGpus(Slurm):
         self.nodes = {name: Cell() for name in ("node1", "node2")}
         machines.connect({"head": self.cell, **self.nodes})
         home = self.home
-        more = NODES.format(home=home)
+        more = FAST + (REFERENCE / "slurm-gpus.conf").read_text().replace("/etc/", f"{home}/etc/")
         self.configure("slurm-gpus-oci.conf", CONF.format(home=home, host="head", more=more))
         oci = home / "etc/oci.conf"
-        oci.write_text(oci.read_text().replace("--gpus=", "--gpu-driver=simulated --gpus="))
-        prolog = home / "etc/prolog.sh"
-        prolog.write_text((REFERENCE / "slurm-prolog.sh").read_text())
-        prolog.chmod(0o755)
+        oci.write_text(self.simulated(oci.read_text()))
+        (home / "etc/slurm").mkdir()
+        shutil.copy(REFERENCE / "slurm-prolog.sh", home / "etc/slurm/prolog.sh")
+        gres = (REFERENCE / "slurm-gres.conf").read_text().replace("/dev/", f"{home}/")
+        (home / "etc/gres.conf").write_text(gres)
         for number in range(GPUS):
             os.mknod(home / f"nvidia{number}", 0o20666, os.makedev(195, number))
-        (home / "etc/gres.conf").write_text(f"Name=gpu File={home}/nvidia[0-{GPUS - 1}]\n")
         key = os.urandom(64)
         munge(self.cell, key)
         self.cell.start(program("slurmctld"), "-D", log="slurmctld", env=self.env)
@@ -64,6 +63,10 @@ class SlurmWithGpus(Slurm):
             words = ("env", "--unset=HOME", program("slurmd"), "-D", "-N", name)
             cell.start(*words, log="slurmd", env=self.env)
         self.cell.wait_for(self.ready, "slurmctld")
+
+    def simulated(self, oci: str) -> str:
+        """oci.conf with simulated GPUs."""
+        return oci.replace("--gpus=", "--gpu-driver=simulated --gpus=")
 
     def states(self) -> list[str]:
         """The state of each node, in Slurm's words."""
@@ -107,3 +110,21 @@ class SlurmWithGpus(Slurm):
         for cell in self.nodes.values():
             cell.close()
         super().close()
+
+
+class SlurmWithNvidiasRuntime(SlurmWithGpus):
+    """The line that Slurm's documentation has: NVIDIA's runtime, which is minirun here."""
+
+    def simulated(self, oci: str) -> str:
+        folder = self.home / "nvidia-container-runtime"
+        folder.mkdir()
+        link(folder / "nvidia-container-runtime", self.path)
+        runtimes = f'nvidia-container-runtime.runtimes = ["{self.path}"]\n'
+        (folder / "config.toml").write_text(runtimes)
+        runtime = (
+            f"MINIRUN_SIM=count={GPUS} XDG_CONFIG_HOME={self.home} exec {folder}/{folder.name}"
+        )
+        head, _, run = oci.partition("RunTimeRun=")
+        assert run.startswith(f'"exec {self.path} ')
+        line = run.replace(f"exec {self.path}", runtime)
+        return f"{head}RunTimeRun={re.sub('--gpus=`.*`', '', line)}"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import wait_until
-from engines.clients.slurm_cluster import GPUS, LIST, SlurmWithGpus
+from engines.clients.slurm_cluster import GPUS, LIST, SlurmWithGpus, SlurmWithNvidiasRuntime
 
 USER = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
 
@@ -72,6 +72,16 @@ def test_a_bundle_cannot_choose(slurm: SlurmWithGpus) -> None:
     greedy = slurm.container(NVIDIA_VISIBLE_DEVICES="all")
     assert slurm("--gres=gpu:1", greedy, *LIST).split()[1:] == ["nvidia0"]
     assert slurm(greedy, *LIST).split()[1:] == []
+
+
+def test_the_line_of_slurms_documentation_gives_no_gpu(command: str) -> None:
+    """NVIDIA's runtime changes config.json for `create`, and Slurm is told to call `run`."""
+    slurm = SlurmWithNvidiasRuntime("minirun", command)
+    try:
+        greedy = slurm.container(NVIDIA_VISIBLE_DEVICES="all")
+        assert slurm("--gres=gpu:1", greedy, *LIST) == "node1"
+    finally:
+        slurm.close()
 
 
 def test_a_job_on_both_nodes(slurm: SlurmWithGpus) -> None:
