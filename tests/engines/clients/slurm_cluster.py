@@ -96,6 +96,20 @@ class SlurmWithGpus(Slurm):
         rows = path.read_text().splitlines() if path.exists() else []
         return [row.split() for row in rows if row.startswith("node")]
 
+    def typed(self, machine: str, command: str) -> str:
+        """What a command prints on a machine, in words of a user; with & its first line."""
+        cell = self.nodes.get(machine, self.cell)
+        bundle = self.container() if "=/srv/bundle" in command else ""
+        line = command.replace("--container=/srv/bundle", bundle)
+        line = re.sub("^minirun ", f"{self.path} ", line)
+        if not line.endswith(" &"):
+            done = cell.run("sh", "-c", line, env=self.env)
+            return done.stdout + done.stderr
+        cell.start("sh", "-c", f"exec {line[:-2]}", log="typed", env=self.env)
+        file = cell.home / "typed"
+        wait_until(lambda: file.read_text().endswith("\n"), 20)
+        return file.read_text()
+
     def queue(self, form: str) -> list[str]:
         """What squeue says of all jobs, by its `--format`: a line for each."""
         done = self.cell.run("squeue", "--noheader", f"--format={form}", env=self.env)

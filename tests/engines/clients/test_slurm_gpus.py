@@ -1,6 +1,6 @@
 """Slurm gives jobs GPUs on two nodes; minirun puts those in. The GPUs are SIMULATED.
 
-tutorials/reference/engines/machines.md tells of it.
+tutorials/reference/engines/many-machines.md tells of it.
 """
 
 import json
@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from conftest import wait_until
+from engines.clients.containerd_engine import REFERENCE
 from engines.clients.slurm_cluster import GPUS, LIST, SlurmWithGpus, SlurmWithNvidiasRuntime
+from engines.clients.typed import play
 
+PAGE = REFERENCE / "many-machines.md"
 USER = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
 
 
@@ -28,6 +31,18 @@ def cluster(command: str) -> Iterator[SlurmWithGpus]:
 def slurm(cluster: SlurmWithGpus) -> Iterator[SlurmWithGpus]:
     yield cluster
     cluster.clean()
+
+
+def test_the_page_says_what_happens(command: str) -> None:
+    """`srun --container` of the page's own words; a job with GPU 0 of node1 is there already."""
+    slurm = SlurmWithGpus("minirun", command)
+    try:
+        flags = ("--gres=gpu:1", "--nodelist=node1", slurm.container())
+        slurm.cell.start(*slurm.client, *flags, "sh", "-c", "sleep 1000", env=slurm.env)
+        wait_until(lambda: slurm.queue("%T") == ["RUNNING"], 20)
+        play(PAGE, "Slurm", slurm.typed)
+    finally:
+        slurm.close()
 
 
 def test_no_gpu_is_given_twice(slurm: SlurmWithGpus) -> None:
