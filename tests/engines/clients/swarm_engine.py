@@ -97,11 +97,19 @@ class Node(Engine):
 
 
 class Swarm:
-    """Three nodes. Calling it runs docker on the manager."""
+    """Three nodes. Calling it runs docker on the manager.
+
+    The manager takes a node for down after three `heartbeat`s, each half a second more or less.
+    """
 
     def __init__(
-        self, minirun: str, gpus: int = 4, kinds: tuple[type[Node], ...] = (Node, Node, Node)
+        self,
+        minirun: str,
+        gpus: int = 4,
+        kinds: tuple[type[Node], ...] = (Node, Node, Node),
+        heartbeat: str = "5s",
     ) -> None:
+        self.heartbeat = heartbeat
         self.nodes: list[Node] = []
         try:
             for number, kind in enumerate(kinds, 1):
@@ -120,7 +128,7 @@ class Swarm:
         self.manager.cell.run("sh", "-ec", BRIDGE.format(address=address), check=True)
         for node in self.nodes:
             node.load()
-        flags = (f"--advertise-addr={address}", "--dispatcher-heartbeat=1s")
+        flags = (f"--advertise-addr={address}", f"--dispatcher-heartbeat={self.heartbeat}")
         self("swarm", "init", *flags)
         token = self("swarm", "join-token", "--quiet", "worker")
         for node in workers:
@@ -142,7 +150,9 @@ class Swarm:
     def service(self, name: str, gpus: int, *flags: str) -> None:
         """Create a service whose tasks sleep, each with `gpus` GPUs.
 
-        It publishes no port: swarm's load balancer needs IP_VS, which not every kernel has.
+        It publishes no port: swarm's load balancer needs IP_VS, which not every kernel has. Nor
+        has it an overlay network: docker before 23.0.2 ends a task with GPUs if its node is updated
+        (moby/moby #44378), as the first overlay network there does.
         """
         resource = f"--generic-resource={KIND}={gpus}"
         quick = ("--stop-signal=KILL", "--restart-delay=100ms", "--detach", "--no-resolve-image")
