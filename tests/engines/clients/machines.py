@@ -12,7 +12,6 @@ ip link set switch up
 END = """
 ip address add {address}/24 dev eth0
 ip link set eth0 up
-ip route add default via 10.98.0.1
 """
 
 

@@ -6,17 +6,15 @@ nodes have the same UUIDs: a GPU is told from another by its node and its UUID.
 """
 
 import json
-import subprocess
 from typing import Any, ClassVar, NamedTuple
 
 from conftest import STORE
-from engines.clients import images
+from engines.clients import images, machines
 from engines.clients.containerd_engine import REFERENCE
 from engines.clients.engine import IMAGE, Engine, program
 
 KIND = "NVIDIA-GPU"
 FOLDERS = """
-hostname {name}
 mount -t tmpfs none {store}
 for folder in /etc /usr/local/bin; do
     mkdir -p /run/own$folder /run/work$folder
@@ -34,11 +32,6 @@ SIMULATED = """#!/bin/sh
 exec {minirun} --gpu-driver=simulated "$@"
 """
 """The program under the name minirun: only root's configuration gives SIMULATED GPUs."""
-BRIDGE = """
-ip link add swarm0 type bridge
-ip address add {address}/24 dev swarm0
-ip link set swarm0 up
-"""
 
 
 class Task(NamedTuple):
@@ -60,13 +53,13 @@ class Node(Engine):
     """What it has in daemon.json besides."""
 
     def __init__(self, number: int, minirun: str, gpus: int) -> None:
-        self.name, self.address = f"node{number}", f"10.97.0.{number}"
+        self.name = f"node{number}"
         self.uuids = [f"GPU-aaaaaaaa-0000-4000-8000-{at:012x}" for at in range(gpus)]
         super().__init__("minirun", minirun)
 
     def set_up(self) -> None:
         """Start the daemon; `load` waits for it."""
-        words = {"minirun": self.minirun, "home": self.home, "store": STORE, "name": self.name}
+        words = {"minirun": self.minirun, "home": self.home, "store": STORE}
         (self.home / "minirun").write_text(SIMULATED.format(**words))
         (self.home / "minirun").chmod(0o755)
         self.cell.run("sh", "-ec", FOLDERS.format(**words), check=True)
@@ -124,25 +117,15 @@ class Swarm:
     def join(self) -> None:
         """Make a swarm of the nodes, which are linked."""
         self.manager, *workers = self.nodes
-        address = self.manager.address
-        self.manager.cell.run("sh", "-ec", BRIDGE.format(address=address), check=True)
+        addresses = machines.connect({node.name: node.cell for node in self.nodes})
+        address = addresses[self.manager.name]
         for node in self.nodes:
             node.load()
         flags = (f"--advertise-addr={address}", f"--dispatcher-heartbeat={self.heartbeat}")
         self("swarm", "init", *flags)
         token = self("swarm", "join-token", "--quiet", "worker")
         for node in workers:
-            self.plug_in(node)
             node("swarm", "join", "--token", token, f"{address}:2377")
-
-    def plug_in(self, node: Node) -> None:
-        """Link a node to the manager's bridge. The link goes with the cells."""
-        here = ("nsenter", f"--net=/proc/{self.manager.cell.pid}/ns/net", "ip", "link")
-        peer = ("peer", "name", "eth0", "netns", str(node.cell.pid))
-        subprocess.run([*here, "add", node.name, "type", "veth", *peer], check=True)
-        subprocess.run([*here, "set", node.name, "master", "swarm0", "up"], check=True)
-        script = f"ip address add {node.address}/24 dev eth0; ip link set eth0 up"
-        node.cell.run("sh", "-ec", script, check=True)
 
     def __call__(self, *args: str) -> str:
         return self.manager(*args)
