@@ -6,16 +6,23 @@ here: the calls are those that it makes. The GPUs are SIMULATED.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from debian_packages import Archive, unpack
+from engines.clients.containerd_engine import REFERENCE
 from engines.clients.cri_engine import Cri, CriWithCdi
 from minirun.core.config import GPU_HOOK
 
-UUID = "GPU-aaaaaaaa-0000-4000-8000-00000000000{}"
+PAGE = (REFERENCE / "many-machines.md").read_text().partition("\n## Kubernetes\n")[2]
+ANSWERS = {
+    name: json.loads(f"{{{fields}}}")
+    for name, fields in re.findall(r"^\| `(\S+)` \| `(.*?)` \|", PAGE, re.MULTILINE)
+}
+"""Strategy → what is in CreateContainer, as the page has it."""
 NODES = ("sh", "-c", "ls /dev | grep 'nvidia[0-9]'")
 
 
@@ -52,34 +59,27 @@ def config_of(cri: Cri, container: str) -> dict[str, Any]:
 def test_the_device_plugins_answer_as_a_variable(cri: Cri) -> None:
     """Strategy `envvar`: the UUID that kubelet chose, and a handler that is NVIDIA's runtime."""
     pod = cri.pod(handler="nvidia")
-    envs = [{"key": "NVIDIA_VISIBLE_DEVICES", "value": UUID.format(1)}]
-    name = cri.start("sleep", "300", pod=pod, envs=envs)
+    name = cri.start("sleep", "300", pod=pod, **ANSWERS["envvar"])
     assert cri.exec(name, *NODES) == "nvidia1"
     config = config_of(cri, name)
-    assert f"NVIDIA_VISIBLE_DEVICES={UUID.format(1)}" in config["process"]["env"]
+    asked = "NVIDIA_VISIBLE_DEVICES=GPU-aaaaaaaa-0000-4000-8000-000000000001"
+    assert asked in config["process"]["env"]
     assert [hook["args"][0] for hook in config["hooks"]["prestart"]] == [GPU_HOOK]
     cri.clean()
 
 
 def test_the_variable_needs_the_handler(cri: Cri) -> None:
     """A pod without runtimeClassName has runc's handler, or minirun's own: no GPU comes of it."""
-    envs = [{"key": "NVIDIA_VISIBLE_DEVICES", "value": UUID.format(1)}]
-    assert "nvidia" not in cri.run("ls", "/dev", pod=cri.pod(handler="minirun"), envs=envs)
+    pod = cri.pod(handler="minirun")
+    assert "nvidia" not in cri.run("ls", "/dev", pod=pod, **ANSWERS["envvar"])
     cri.clean()
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"annotations": {"cdi.k8s.io/nvidia-device-plugin_1": "nvidia.com/gpu=1"}},
-        {"CDI_devices": [{"name": "nvidia.com/gpu=1"}]},
-    ],
-    ids=["cdi-annotations", "cdi-cri"],
-)
-def test_the_answer_as_a_name_of_cdi(newer: CriWithCdi, answer: dict[str, Any]) -> None:
-    """Strategies `cdi-annotations` and `cdi-cri`: containerd looks the name up, for any handler."""
+@pytest.mark.parametrize("strategy", [name for name in ANSWERS if name.startswith("cdi")])
+def test_the_answer_as_a_name_of_cdi(newer: CriWithCdi, strategy: str) -> None:
+    """containerd looks the name up, for any handler."""
     pod = newer.pod(handler="minirun")
-    name = newer.start("sleep", "300", pod=pod, **answer)
+    name = newer.start("sleep", "300", pod=pod, **ANSWERS[strategy])
     assert newer.exec(name, *NODES) == "nvidia1"
     config = config_of(newer, name)
     nodes = [row["path"] for row in config["linux"]["devices"]]
@@ -90,7 +90,8 @@ def test_the_answer_as_a_name_of_cdi(newer: CriWithCdi, answer: dict[str, Any]) 
 def test_a_name_that_no_file_has(newer: CriWithCdi) -> None:
     devices = [{"name": "nvidia.com/gpu=9"}]
     said = newer.refused("true", pod=newer.pod(handler="minirun"), CDI_devices=devices)
-    assert "unresolvable CDI devices nvidia.com/gpu=9" in said
+    text = "unresolvable CDI devices nvidia.com/gpu=9"
+    assert text in said and f"\n    {text}\n" in PAGE
     newer.clean()
 
 

@@ -8,8 +8,12 @@ from typing import Any, ClassVar
 import pytest
 
 from conftest import wait_until
+from engines.clients.containerd_engine import REFERENCE
+from engines.clients.engine import IMAGE
 from engines.clients.swarm_engine import Node, Swarm, Task
+from engines.clients.typed import play
 
+PAGE = REFERENCE / "many-machines.md"
 VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
 Start = Callable[..., Swarm]
 
@@ -70,6 +74,13 @@ def noted(node: Node, container: str) -> dict[str, dict[str, Any]]:
     path = f"/run/docker/runtime-runc/moby/{container}/events.jsonl"
     events = map(json.loads, node.cell.run("cat", path, check=True).stdout.splitlines())
     return {e["name"]: e["args"] for e in events if e["kind"] == "note" and e["stage"] in (4, 5)}
+
+
+def test_the_page_says_what_happens(start: Start) -> None:
+    swarm = start()
+    for node in swarm.nodes:
+        node("tag", IMAGE, "busybox")
+    play(PAGE, "docker's swarm", swarm.typed)
 
 
 def test_a_task_gets_the_gpus_that_the_scheduler_has_chosen(start: Start) -> None:

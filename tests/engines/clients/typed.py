@@ -5,11 +5,14 @@ LINE                what it prints, up to the next prompt
 """
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 _PROMPT = re.compile(r"([a-z]+\d*)\$ (.*)")
+_STARTS = re.compile(r"^srun|^docker service create")
+"""What is typed once; a command that only looks is typed again until it shows what it should."""
 _CHANGING = (
     (re.compile(r"\b[0-9a-f]{64}\b|\b[0-9a-z]{25}\b|\b[0-9a-f]{12}\b|\b[0-9a-z]{12}\b"), "ID"),
     (re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d"), "TIME"),
@@ -52,8 +55,16 @@ def play(page: Path, title: str, run: Callable[[str, str], str]) -> None:
     rows = list(typed(page, title))
     assert rows, f"{page.name} has no command in {title!r}"
     for row in rows:
-        printed = run(row.machine, row.command).splitlines()
-        assert [same(line) for line in printed] == [same(line) for line in row.prints], row.command
+        shown = [same(line) for line in row.prints]
+        deadline = time.monotonic() + (0 if _STARTS.search(row.command) else 20)
+        while (printed := lines(run(row.machine, row.command))) != shown:
+            assert time.monotonic() < deadline, f"{row.command}: {printed}, not {shown}"
+            time.sleep(0.5)
+
+
+def lines(text: str) -> list[str]:
+    """Return the lines of an output, as :func:`same` has them."""
+    return [same(line) for line in text.splitlines()]
 
 
 def same(line: str) -> str:
