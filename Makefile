@@ -165,6 +165,7 @@ bench: tested
 	$(PYTHON) tests/bench/run.py
 	$(PYTHON) tests/bench/with_engines.py
 	$(PYTHON) tests/bench/networks.py
+	$(PYTHON) tests/bench/many_machines.py
 	$(PYTHON) tests/bench/images.py
 	$(PYTHON) tests/bench/observed.py
 	$(PYTHON) tests/bench/room.py
@@ -247,6 +248,8 @@ pictures: tested
 	$(MINIRUN) --lang ko replay cdi --figure 4 --svg tutorials/pictures/figure-4.ko.svg
 	$(MINIRUN) --lang en replay gpus-0-1 --figure 3 --svg tutorials/pictures/figure-3.svg
 	$(MINIRUN) --lang ko replay gpus-0-1 --figure 3 --svg tutorials/pictures/figure-3.ko.svg
+	$(MINIRUN) --lang en replay slurm --figure 3 --svg tutorials/pictures/figure-3-slurm.svg
+	$(MINIRUN) --lang en replay swarm --figure 3 --svg tutorials/pictures/figure-3-swarm.svg
 	for stage in 1 2 3 4 5 7; do for in in en ko; do \
 		$(MINIRUN) --lang $$in replay gpus-0-1 --figure 3 --upto $$stage \
 		--svg tutorials/pictures/figure-3-upto-$$stage$$([ $$in = en ] || echo .$$in).svg; done; done

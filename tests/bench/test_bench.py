@@ -31,6 +31,10 @@ BENCH = Path(__file__).parent
              "in a run, after clone", "container → host, MB/s"),
         ),
         ("observed", (), ("runc, observed", "crun, strace -f", "× alone")),
+        (
+            "many_machines", ("--gpus", "1"),
+            ("3 containers run", "3 GPUs given", "node3 dies: Down after", "minirun with a GPU"),
+        ),
     ],
 )  # fmt: skip
 def test_it_measures(name: str, flags: tuple[str, ...], said: tuple[str, ...]) -> None:

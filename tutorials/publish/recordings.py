@@ -33,6 +33,7 @@ sys.path.append(str(CHECKOUT / "tests"))
 from debian_packages import Archive, unpack
 from engines.clients.cri_engine import Cri, CriWithCdi
 from engines.clients.slurm_cluster import SlurmWithGpus
+from engines.clients.swarm_engine import Swarm
 
 ROOT = Path("/run/minirun-demo")
 BIN = Path("/run/minirun-demo.bin")
@@ -309,14 +310,33 @@ def slurm() -> None:
             done = cluster.nodes["node1"].run("sh", "-c", f"cat {log}", check=True)
         finally:
             cluster.close()
-    write("slurm", done.stdout.splitlines(keepends=True))
+    write("slurm", named(done.stdout, "slurm").splitlines(keepends=True))
+
+
+def swarm() -> None:
+    """A task that docker's swarm gives GPU 1 of a node, since another one has GPU 0."""
+    with tempfile.TemporaryDirectory(prefix="minirun-demo-", dir="/tmp") as folder:
+        launcher.install(f"{folder}/minirun")
+        cluster = Swarm(f"{folder}/minirun")
+        try:
+            for name in ("first", "train"):
+                cluster.service(name, 1, "--constraint=node.hostname==node2")
+                cluster.manager.cell.wait_for(
+                    lambda name=name: cluster.tasks(name)[0].state == "running", "dockerd"
+                )
+            (task,) = cluster.tasks("train")
+            log = f"/run/docker/runtime-runc/moby/{task.container}/{EVENTS}"
+            done = cluster.node(task.node).cell.run("cat", log, check=True)
+        finally:
+            cluster.close()
+    write("swarm", named(done.stdout, "swarm").splitlines(keepends=True))
 
 
 RECORDS = {
     "plain": plain, "gpus-0-1": gpus, "cdi": cdi, "figure-1": figure_1, "pod": pod,
     "failing-hook": failing_hook, "runc": runc, "crun": crun, "runc-gpus": runc_gpus,
     "podman": podman, "cdi-podman": cdi_podman, "cdi-containerd": cdi_containerd,
-    "slurm": slurm,
+    "slurm": slurm, "swarm": swarm,
 }  # fmt: skip
 
 

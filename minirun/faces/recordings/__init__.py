@@ -15,6 +15,7 @@ RECORDINGS = {
     "figure-1": "a with GPUs 0,1, b with 0,2,3, c with 3 (SIMULATED), side by side",
     "pod": "a pod of one container, by containerd's CRI and a RuntimeClass (SIMULATED GPUs)",
     "slurm": "a job of Slurm, on a node whose GPU 0 is another job's (SIMULATED)",
+    "swarm": "a task of docker's swarm, on a node whose GPU 0 is another task's (SIMULATED)",
     "failing-hook": "a prestart hook that fails: no container comes of it",
     "runc": "runc 1.1, observed: what the real one does in the same stages",
     "crun": "crun 1.8, observed",

@@ -137,9 +137,9 @@ class Swarm:
         has it an overlay network: docker before 23.0.2 ends a task with GPUs if its node is updated
         (moby/moby #44378), as the first overlay network there does.
         """
-        resource = f"--generic-resource={KIND}={gpus}"
+        resource = (f"--generic-resource={KIND}={gpus}",) if gpus else ()
         quick = ("--stop-signal=KILL", "--restart-delay=100ms", "--detach", "--no-resolve-image")
-        self("service", "create", "--name", name, resource, *quick, *flags, IMAGE, "sleep", "1000")
+        self("service", "create", "--name", name, *resource, *quick, *flags, IMAGE, "sleep", "1000")
 
     def typed(self, machine: str, command: str) -> str:
         """What a command prints on a machine, in words of a user. No registry is asked here."""

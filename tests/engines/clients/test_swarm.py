@@ -14,6 +14,7 @@ from engines.clients.swarm_engine import Node, Swarm, Task
 from engines.clients.typed import play
 
 PAGE = REFERENCE / "many-machines.md"
+NAMES = ("node1", "node2", "node3")
 VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
 Start = Callable[..., Swarm]
 
@@ -145,3 +146,19 @@ def test_a_node_that_is_not_told_of_the_variable_gives_nothing(start: Start) -> 
         found[task.node] = "nvidiactl" in node("exec", task.container, "ls", "/dev").split()
         assert (task.container in node.says("gpu", "ps")) == found[task.node]
     assert found == {"node1": True, "node2": False, "node3": False}
+
+
+def test_a_node_that_is_cut_off_goes_on(start: Start) -> None:
+    """For a while a task runs twice: nobody can tell its node to end it, until the link is back."""
+    swarm = start(heartbeat="1s")
+    swarm.service("each", 1, "--replicas=3")
+    assert {task.node for task in tasks_in("running", 3, swarm, "each")} == set(NAMES)
+    lonely = swarm.node("node3")
+    link = ("ip", "link", "set", "eth0")
+    lonely.cell.run(*link, "down", check=True)
+    wait_until(lambda: "node3" not in {t.node for t in tasks_in("running", 3, swarm, "each")})
+    (name,) = lonely("ps", "--quiet").split()
+    assert lonely("exec", name, "nvidia-smi", "-L").count("SIMULATED") == 1
+    lonely.cell.run(*link, "up", check=True)
+    wait_until(lambda: not lonely("ps", "--quiet"))
+    assert len(tasks_in("running", 3, swarm, "each")) == 3
