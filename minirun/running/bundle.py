@@ -29,7 +29,8 @@ from minirun.running import ends, handover, notify, signals
 from minirun.running.reserve import first_record, reserve
 
 with lazy:
-    from minirun.gpu.asked.ways import of_host, vendor  # 15 ms, where the caller names GPUs
+    from minirun.gpu.asked import of_bundle  # only if the caller names GPUs
+    from minirun.gpu.asked.ways import vendor  # 15 ms, for GPUs that are not NVIDIA's
     from minirun.running import output  # `create` has none
 
 TYPE_CHECKING = False
@@ -71,7 +72,7 @@ class BundleOptions(Record):
         if other_hook.is_there(config):
             config.choices = config.choices._replace(gpu_hook=True)
         if config.choices.gpu_driver not in signs.OTHER_VENDORS:
-            return (of_host.into_bundle(config) if config.choices.gpus else config), None
+            return (of_bundle.put_into(config) if config.choices.gpus else config), None
         gpus = vendor.of_bundle(config)
         if gpus:
             gpus.put_into(config.raw, ())

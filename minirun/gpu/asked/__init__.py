@@ -2,5 +2,6 @@
 
 select          --gpus → GPUs of the inventory
 request         NvidiaRequest, which stage 4 makes and stage 5 reads
+of_bundle       NVIDIA's variables, and a bundle whose GPUs the caller names
 ways            the four ways in which `run IMAGE` may ask, and what config.json gets for each
 """

@@ -15,6 +15,7 @@ from engines.clients.cell import Cell
 from engines.clients.containerd_engine import REFERENCE
 from engines.clients.engine import Engine, program
 from layers import layer_of
+from minirun.oci import run_config
 
 CONF = """
 ClusterName=cell
@@ -96,28 +97,18 @@ class Slurm(Engine):
 
 
 def make_bundle(bundle: Path, cgroup: str, **more: Any) -> None:
-    """Make a bundle of busybox. Slurm changes its process and its mounts, and runs that.
+    """Make a bundle of busybox, as `spec` does. Slurm changes its process, and runs that.
 
     `more` are further variables of its config.json.
     """
     bundle.mkdir()
     shutil.copytree(layer_of("busybox"), bundle / "rootfs", symlinks=True)
     env = [PATH, *(f"{name}={value}" for name, value in more.items())]
-    kinds = ("pid", "mount", "ipc", "uts")
-    config = {
-        "ociVersion": "1.0.2",
-        "root": {"path": "rootfs", "readonly": False},
-        "process": {"cwd": "/", "args": ["sh"], "user": {"uid": 0, "gid": 0}, "env": env},
-        "mounts": [
-            {"destination": "/proc", "type": "proc", "source": "proc"},
-            {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
-        ],
-        "linux": {
-            "cgroupsPath": cgroup,
-            "namespaces": [{"type": kind} for kind in kinds],
-            "resources": {"devices": [{"allow": True, "access": "rwm"}]},
-        },
-    }
+    config = run_config.example()
+    config["root"]["readonly"] = False
+    config["process"] |= {"terminal": False, "env": env, "rlimits": []}
+    config["linux"]["cgroupsPath"] = cgroup
+    config.pop("hostname", None)  # a job sees the name of its node
     (bundle / "config.json").write_text(json.dumps(config))
 
 

@@ -121,7 +121,7 @@ def test_an_ordinary_user(slurm: SlurmWithGpus) -> None:
     """slurmd's children are the job's user: a user namespace. Simulated nodes need root."""
     flag = slurm.container()
     for cell in slurm.nodes.values():
-        give_to_nobody(cell.home / flag.partition("=")[2].lstrip("/"))
+        give_to_nobody(slurm, cell.home / flag.partition("=")[2].lstrip("/"))
     words = (*USER, *slurm.client, flag)
     done = slurm.cell.run(*words, "id", "-u", env=slurm.env)
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
@@ -129,18 +129,17 @@ def test_an_ordinary_user(slurm: SlurmWithGpus) -> None:
     assert done.returncode == 1 and "(run as root)" in done.stdout + done.stderr
 
 
-def give_to_nobody(bundle: Path) -> None:
-    """Make a bundle that the user nobody can run: with a user namespace, and no cgroup."""
+def give_to_nobody(slurm: SlurmWithGpus, bundle: Path) -> None:
+    """Make a bundle the user nobody's, with the config.json that minirun writes for such a user."""
     path = bundle / "config.json"
-    config = json.loads(path.read_text())
-    linux = config["linux"]
-    linux["namespaces"].append({"type": "user"})
-    ids = [{"containerID": 0, "hostID": 65534, "size": 1}]
-    linux["uidMappings"] = linux["gidMappings"] = ids
-    del linux["cgroupsPath"], linux["resources"]
-    path.write_text(json.dumps(config))
+    path.unlink()
     for entry in (bundle, *bundle.rglob("*")):
         os.lchown(entry, 65534, 65534)
+    words = (slurm.path, "spec", "--rootless", f"--bundle={bundle}")
+    slurm.cell.run(*USER, *words, check=True)
+    config = json.loads(path.read_text())
+    config["process"] |= {"terminal": False, "rlimits": []}
+    path.write_text(json.dumps(config))
 
 
 def test_a_node_that_dies(command: str) -> None:

@@ -35,7 +35,7 @@ from minirun.gpu.nvidia.shared.environment import (
 )
 
 with lazy:
-    from minirun.gpu.asked.ways import of_host  # only if the caller names GPUs for a bundle
+    from minirun.gpu.asked import of_bundle  # only if the caller names GPUs for a bundle
     from minirun.gpu.nvidia.shared import config as toolkit_config
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ def in_line(config: Config, state: dict[str, Any]) -> list[str] | None:
     """
     why = "what config.json says of GPUs: Figure 2"
     if config.choices.gpus:
-        config = of_host.into_bundle(config)  # stage 4 reads the bundle's own file, without them
+        config = of_bundle.put_into(config)  # stage 4 reads the bundle's own file, without them
         why = "what --gpus before the command says of GPUs"
     found, chosen = of_config(config.raw), settings(config.choices)
     names = sorted((name for name in found if name.startswith(_OURS)), key=_visible_first)
