@@ -107,7 +107,7 @@ class SlurmWithGpus(Slurm):
             return done.stdout + done.stderr
         cell.start("sh", "-c", f"exec {line[:-2]}", log="typed", env=self.env)
         file = cell.home / "typed"
-        wait_until(lambda: file.read_text().endswith("\n"), 20)
+        wait_until(lambda: file.read_text().endswith("\n"))
         return file.read_text()
 
     def queue(self, form: str) -> list[str]:
@@ -117,7 +117,7 @@ class SlurmWithGpus(Slurm):
 
     def clean(self) -> None:
         self.cell.run("scancel", "--user=root", env=self.env)
-        wait_until(self.ready, 20)
+        wait_until(self.ready)
         (self.home / "held").unlink(missing_ok=True)
 
     def close(self) -> None:

@@ -39,7 +39,8 @@ def test_the_page_says_what_happens(command: str) -> None:
     try:
         flags = ("--gres=gpu:1", "--nodelist=node1", slurm.container())
         slurm.cell.start(*slurm.client, *flags, "sh", "-c", "sleep 1000", env=slurm.env)
-        wait_until(lambda: slurm.queue("%T") == ["RUNNING"], 20)
+        state = (slurm.path, f"--root={slurm.ROOT}/root", "state", "node1.root.1.0.0")
+        wait_until(lambda: '"running"' in slurm.nodes["node1"].run(*state).stdout)
         play(PAGE, "Slurm", slurm.typed)
     finally:
         slurm.close()
@@ -50,22 +51,22 @@ def test_no_gpu_is_given_twice(slurm: SlurmWithGpus) -> None:
     every = [[node, f"nvidia{number}"] for node in slurm.nodes for number in range(GPUS)]
     for _ in every:
         slurm.hold("--gres=gpu:1")
-    wait_until(lambda: len(slurm.held()) == len(every), 30)
+    wait_until(lambda: len(slurm.held()) == len(every))
     assert sorted(slurm.held()) == every
     slurm.hold("--gres=gpu:1")
-    wait_until(lambda: "PENDING Resources" in slurm.queue("%T %r"), 10)
+    wait_until(lambda: "PENDING Resources" in slurm.queue("%T %r"))
     done = next(job for job in slurm.queue("%i %T %N") if job.endswith("node2")).split()[0]
     slurm.cell.run("scancel", done, env=slurm.env, check=True)
-    wait_until(lambda: len(slurm.held()) == len(every) + 1, 20)
+    wait_until(lambda: len(slurm.held()) == len(every) + 1)
     assert slurm.held()[-1][0] == "node2"
 
 
 def test_the_choice_is_written_down_in_four_places(slurm: SlurmWithGpus) -> None:
     """The controller's record of the job, the prolog's file, minirun's log, and its list."""
     slurm.hold("--gres=gpu:1", "--nodelist=node1")
-    wait_until(slurm.held, 20)
+    wait_until(slurm.held)
     slurm.hold("--gres=gpu:2", "--nodelist=node1")
-    wait_until(lambda: len(slurm.held()) == 2, 20)
+    wait_until(lambda: len(slurm.held()) == 2)
     assert slurm.held()[1] == ["node1", "nvidia1", "nvidia2"]
     job = max(slurm.queue("%i"), key=int)
     shown = slurm.cell.run("scontrol", "--details", "show", "job", job, env=slurm.env).stdout
@@ -114,7 +115,7 @@ def test_more_gpus_than_a_node_has(slurm: SlurmWithGpus) -> None:
 def test_the_prologs_file_ends_with_the_job(slurm: SlurmWithGpus) -> None:
     slurm("--gres=gpu:1", "--nodelist=node1", slurm.container(), *LIST)
     files = ("ls", "/run/minirun-slurm-gpus")
-    wait_until(lambda: not slurm.nodes["node1"].run(*files).stdout, 10)
+    wait_until(lambda: not slurm.nodes["node1"].run(*files).stdout)
 
 
 def test_an_ordinary_user(slurm: SlurmWithGpus) -> None:
@@ -148,10 +149,10 @@ def test_a_node_that_dies(command: str) -> None:
     try:
         for node in slurm.nodes:
             slurm.hold("--gres=gpu:2", f"--nodelist={node}")
-        wait_until(lambda: len(slurm.held()) == 2, 20)
+        wait_until(lambda: len(slurm.held()) == 2)
         slurm.nodes.pop("node2").close()
-        wait_until(lambda: slurm.states()[1].startswith("down"), 40)
-        wait_until(lambda: slurm.queue("%T %N") == ["RUNNING node1"], 20)
+        wait_until(lambda: slurm.states()[1].startswith("down"))
+        wait_until(lambda: slurm.queue("%T %N") == ["RUNNING node1"])
         done = slurm.full("--gres=gpu:3", "--immediate=1", slurm.container(), *LIST)
         assert done.returncode != 0 and slurm.held() == [
             ["node1", "nvidia0", "nvidia1"], ["node2", "nvidia0", "nvidia1"]
