@@ -11,13 +11,14 @@ import pytest
 
 from gpu.sandbox import Sandbox
 from minirun.core.errors import GPUError
+from minirun.core.kernel.architecture import NATIVE
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import ldconfig
 from minirun.gpu.nvidia.shared import ldcache
 from minirun.gpu.target import Target
 from required import installed
 
-LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+LIBRARIES = f"/usr/lib/{NATIVE.triplet}"
 
 
 def run(box: Sandbox, program: str, timeout: float = 20) -> dict[str, Any]:

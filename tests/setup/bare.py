@@ -5,9 +5,10 @@ a bare Ubuntu (--suite noble) from its own archive, as the recipe ubuntu makes a
 --suite bookworm:i386 is one of another architecture, in Debian's words, that this kernel executes;
 its programs see that machine in uname(2): personality(2), by setarch(8).
 It is entered by pivot_root(2) in mount and pid namespaces of its own, with this machine's kernel,
-devices, cgroups and network; what is left running in it ends with it. From Debian 13 on /tmp is a
-tmpfs, as systemd mounts it there. pip's configuration is lent to it, and the folders that pip reads
-(--lend names more). However this ends, the directory goes, and so do the cgroups of what ran in it.
+devices, cgroups and network; what is left running in it ends with it. /dev/shm is its own: a lock
+of podman's there has the size that one architecture gives it. From Debian 13 on /tmp is a tmpfs, as
+systemd mounts it there. pip's configuration is lent to it, and the folders that pip reads (--lend
+names more). However this ends, the directory goes, and so do the cgroups of what ran in it.
 It takes minutes, and is no part of `make test`.
 """
 
@@ -49,6 +50,7 @@ mount --bind . . ; cd "$PWD"
 mount -t proc proc proc; mount -t tmpfs tmpfs run
 [ ! "$TMPFS" ] || mount -t tmpfs -o "$TMPFS" tmpfs tmp
 mount --rbind /dev dev; mount --rbind /sys sys
+mount -t tmpfs -o mode=1777 tmpfs dev/shm
 for each in $LENT; do mount --rbind "$each" ".$each"; done
 mkdir -p old; "$PYTHON" -c "$PIVOT"; umount --lazy old; rmdir old
 unset TMPFS LENT PYTHON PIVOT; cd /srv/minirun; status=0; make "$@" || status=$?
