@@ -72,23 +72,27 @@ class Architecture(Record):
 
 ROWS = (
     Architecture(
-        "x86_64", 62, 64, "i686", "SCMP_ARCH_X86_64", "amd64", "", "amd64", "x86_64-linux-gnu",
-        "x86_64", "/lib64/ld-linux-x86-64.so.2", "x86_64", (0x0300,), 0,
+        machine="x86_64", elf=62, bits=64, other="i686", scmp="SCMP_ARCH_X86_64",
+        go="amd64", variant="", debian="amd64", triplet="x86_64-linux-gnu", qemu="x86_64",
+        loader="/lib64/ld-linux-x86-64.so.2", musl="x86_64", cache=(0x0300,), calls=0,
     ),
     Architecture(
-        "i686", 3, 32, "x86_64", "SCMP_ARCH_X86", "386", "", "i386", "i386-linux-gnu",
-        "i386", "/lib/ld-linux.so.2", "i386", (0x0000,), 1,
+        machine="i686", elf=3, bits=32, other="x86_64", scmp="SCMP_ARCH_X86",
+        go="386", variant="", debian="i386", triplet="i386-linux-gnu", qemu="i386",
+        loader="/lib/ld-linux.so.2", musl="i386", cache=(0x0000,), calls=1,
     ),
     Architecture(
-        "aarch64", 183, 64, "armv7l", "SCMP_ARCH_AARCH64", "arm64", "v8", "arm64",
-        "aarch64-linux-gnu", "aarch64", "/lib/ld-linux-aarch64.so.1", "aarch64", (0x0A00,), 2,
+        machine="aarch64", elf=183, bits=64, other="armv7l", scmp="SCMP_ARCH_AARCH64",
+        go="arm64", variant="v8", debian="arm64", triplet="aarch64-linux-gnu", qemu="aarch64",
+        loader="/lib/ld-linux-aarch64.so.1", musl="aarch64", cache=(0x0A00,), calls=2,
     ),
     Architecture(
-        "armv7l", 40, 32, "aarch64", "SCMP_ARCH_ARM", "arm", "v7", "armhf", "arm-linux-gnueabihf",
-        "arm", "/lib/ld-linux-armhf.so.3", "armhf", (0x0900, 0x0B00), None,
+        machine="armv7l", elf=40, bits=32, other="aarch64", scmp="SCMP_ARCH_ARM",
+        go="arm", variant="v7", debian="armhf", triplet="arm-linux-gnueabihf", qemu="arm",
+        loader="/lib/ld-linux-armhf.so.3", musl="armhf", cache=(0x0900, 0x0B00), calls=None,
     ),
 )  # fmt: skip
-"""Of the last one minirun knows the names alone: its libraries and images occur beside aarch64."""
+"""minirun runs on the first three. Of armv7l it knows the names, which occur beside aarch64's."""
 
 CALLS = {
     "bpf": (321, 357, 280),
@@ -131,8 +135,9 @@ def of_debian(name: str) -> Architecture:
 def _unknown(machine: str) -> Architecture:
     """Return a row for a processor that has none here: most names are those of uname(2)."""
     return Architecture(
-        machine, 0, 64, "", "", machine, "", machine, f"{machine}-linux-gnu", machine, "/", machine,
-        (), None,
+        machine=machine, elf=0, bits=64, other="", scmp="", go=machine, variant="",
+        debian=machine, triplet=f"{machine}-linux-gnu", qemu=machine, loader="/", musl=machine,
+        cache=(), calls=None,
     )  # fmt: skip
 
 

@@ -168,26 +168,24 @@ def build(fd: int, machine: str = "") -> bytes:
 def _elf(architecture: Architecture, code: bytes) -> bytes:
     """Return the smallest executable around `code`: elf(5), one header and one segment.
 
-    The header: little-endian, ET_EXEC, no sections. The segment: PT_LOAD, PF_R|PF_X, which come in
-    another order in 32 bits.
+    The header: little-endian, ET_EXEC, no sections. The segment: PT_LOAD, PF_R|PF_X; in 32 bits its
+    fields have another order.
     """
     wide = architecture.bits == 64
     word, header_size, segment_size = ("Q", 64, 56) if wide else ("I", 52, 32)
     start = header_size + segment_size
     size = start + len(code)
-    place = struct.pack(f"<5{word}", 0, LOAD_ADDRESS, LOAD_ADDRESS, size, size)
-    kind, flags, align = (
-        struct.pack("<I", 1),
-        struct.pack("<I", 5),
-        struct.pack(f"<{word}", 0x10000),
-    )
+    if wide:
+        segment = (1, 5, 0, LOAD_ADDRESS, LOAD_ADDRESS, size, size, 0x10000)
+    else:
+        segment = (1, 0, LOAD_ADDRESS, LOAD_ADDRESS, size, size, 5, 0x10000)
     return b"".join(
         (
             struct.pack("<4s12B", b"\x7fELF", 2 if wide else 1, 1, 1, *bytes(9)),
             struct.pack("<HHI", 2, architecture.elf, 1),
             struct.pack(f"<3{word}", LOAD_ADDRESS + start, header_size, 0),
             struct.pack("<IHHHHHH", 0, header_size, segment_size, 1, 0, 0, 0),
-            kind + flags + place + align if wide else kind + place + flags + align,
+            struct.pack(f"<II6{word}", *segment),
             code,
         )
     )

@@ -31,7 +31,7 @@ _TRIPLETS = (
     *(of_machine(name).triplet for name in ("x86_64", "aarch64")),
     *([NATIVE.triplet] if NATIVE.bits == 32 else []),
 )
-"""In each place nvidia-ctk looks for these two, which it is made for."""
+"""nvidia-ctk looks for the first two in each place; it is not made for 32 bits."""
 LIBRARY_FOLDERS = (
     "/", "/usr/lib64", *(f"/usr/lib/{name}" for name in _TRIPLETS),
     *(f"/usr/lib/{name}/nvidia/current" for name in _TRIPLETS), "/lib64",
