@@ -74,7 +74,8 @@ class Bare:
     ) -> None:
         self.path = path
         suite, _, name = suite.partition(":")
-        self.architecture = architecture.of_debian(name) if name else architecture.NATIVE
+        named = {row.debian: row for row in architecture.ROWS}
+        self.architecture = named[name] if name else architecture.NATIVE
         ubuntu = ("apt", "ubuntu-keyring") if suite in UBUNTUS else ()
         self.include = ",".join((*include, *ubuntu))
         self.suite = suite

@@ -127,11 +127,6 @@ def of_machine(machine: str) -> Architecture:
     return _unknown(machine)
 
 
-def of_debian(name: str) -> Architecture:
-    """Return the row of Debian's name. Raises KeyError."""
-    return {row.debian: row for row in ROWS}[name]
-
-
 def _unknown(machine: str) -> Architecture:
     """Return a row for a processor that has none here: most names are those of uname(2)."""
     return Architecture(
