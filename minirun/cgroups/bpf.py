@@ -46,7 +46,7 @@ class ProgramType(Record):
 DEVICE = ProgramType("BPF_PROG_TYPE_CGROUP_DEVICE", 15, "BPF_CGROUP_DEVICE", 6)
 SYSCTL = ProgramType("BPF_PROG_TYPE_CGROUP_SYSCTL", 23, "BPF_CGROUP_SYSCTL", 18)
 
-_NUMBER = libc.number(321, 280)
+_NUMBER = libc.number("bpf")
 _bpf = libc.bind_syscall(c_int, c_void_p, c_uint)
 
 

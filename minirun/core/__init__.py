@@ -58,6 +58,7 @@ System calls, through ctypes, once, in kernel/.
 
     kernel                an error and an event for each call
     kernel/libc           how one is called, and logged
+    kernel/architecture   the processors, by all their names, and the numbers of calls on each
     kernel/namespaces     clone3, unshare, setns
     kernel/mounts         mount, pivot_root, open_tree, mount_setattr
     kernel/mountinfo      the mounts that a process sees

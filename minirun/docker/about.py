@@ -18,6 +18,7 @@ from minirun.common import preferences
 from minirun.core.errors import MinirunError
 from minirun.core.keeping import state
 from minirun.core.keeping.settings import Settings, unprivileged
+from minirun.core.kernel.architecture import NATIVE
 from minirun.engines import roots
 from minirun.faces.inspect.sizes import human_binary
 from minirun.faces.show.template import formats
@@ -31,9 +32,6 @@ from minirun.running import listing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.core.keeping.container_record import ContainerRecord
-
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""The kernel's name of an architecture → Go's."""
 
 
 class Info(Flags):
@@ -65,7 +63,7 @@ def _versions() -> Fields:
     own = {
         "Version": __version__, "PythonVersion": sys.version.split()[0],
         "SpecVersion": state.OCI_VERSION, "GitCommit": f"v{__version__}", "Os": "linux",
-        "Arch": _ARCHITECTURES.get(kernel.machine, kernel.machine),
+        "Arch": NATIVE.go,
     }  # fmt: skip
     parts = [Fields(Name="Engine", Version=__version__, Details={"KernelVersion": kernel.release})]
     return Fields(

@@ -92,12 +92,14 @@ def open_host(ldconfig: str) -> int:
 
 
 def _is_static(fd: int) -> bool:
-    """Return True if this is a 64-bit ELF program without PT_INTERP: elf(5)."""
+    """Return True if this is an ELF program without PT_INTERP: elf(5)."""
     header = os.pread(fd, 4096, 0)
-    if not stat.S_ISREG(os.fstat(fd).st_mode) or header[:5] != b"\x7fELF\x02":
+    offsets = {b"\x7fELF\x01": (28, 32, 42), b"\x7fELF\x02": (32, 40, 54)}.get(header[:5])
+    if not stat.S_ISREG(os.fstat(fd).st_mode) or not offsets:
         return False
-    start = int.from_bytes(header[32:40], "little")
-    size, count = (int.from_bytes(header[at : at + 2], "little") for at in (54, 56))
+    first, end, at = offsets  # of e_phoff, whose width is the class's; of e_phentsize and e_phnum
+    start = int.from_bytes(header[first:end], "little")
+    size, count = (int.from_bytes(header[n : n + 2], "little") for n in (at, at + 2))
     kinds = (header[start + at * size : start + at * size + 4] for at in range(count))
     return all(int.from_bytes(kind, "little") != _PT_INTERP for kind in kinds)
 

@@ -115,5 +115,6 @@ def has_flag(name: str) -> bool:
     flag = compiler.FLAGS[name]
     if flag == compiler.FLAGS["SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV"]:
         flag |= compiler.NEW_LISTENER  # without it, it means nothing
-    ret = compiler.seccomp_call(libc.number(317, 277), compiler.SECCOMP_SET_MODE_FILTER, flag, None)
+    number = libc.number("seccomp")
+    ret = compiler.seccomp_call(number, compiler.SECCOMP_SET_MODE_FILTER, flag, None)
     return bool(ret == -1 and ctypes.get_errno() == errno.EFAULT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import UTC, datetime
+from datetime import datetime
 
 from minirun.common.quantities import decimal, nanoseconds
 from minirun.core.errors import UsageError
@@ -76,5 +76,4 @@ def age(seconds: float) -> str:
 
 def shown(stamp: str) -> str:
     """Return a time stamp of ours as docker's lists have it: 2026-01-02 03:04:05 +0000 UTC."""
-    at = datetime.fromtimestamp(moment(stamp), UTC)
-    return f"{at.isoformat(' ', 'seconds')[:19]} +0000 UTC"
+    return f"{datetime.fromisoformat(stamp[:19]).isoformat(' ')} +0000 UTC"

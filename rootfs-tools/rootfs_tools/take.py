@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
+from minirun.core.kernel.architecture import NARROW, NATIVE, ROWS
 from minirun.core.rootfs.tree import remove_tree
 from minirun.image import store as shelf
 from rootfs_tools import catalogue, durable, image_spec
@@ -31,11 +32,6 @@ from rootfs_tools.layers import Layer, Layers
 
 THREADS = 4
 """Layers that are fetched at the same time."""
-_MACHINES = {"x86_64": ("amd64", ""), "aarch64": ("arm64", "v8"), "armv7l": ("arm", "v7")}
-_ALSO = {"x86_64": ("386",), "aarch64": ("arm",)}
-"""Machine → what else its kernel mostly executes."""
-_EMULATED = {"arm64": "aarch64"}
-"""Go's word for a processor → QEMU's, where they differ."""
 
 
 class LayerStep(NamedTuple):
@@ -56,8 +52,7 @@ LayerObserver = Callable[[LayerStep], None]
 
 def this_platform() -> image_spec.Platform:
     """Return what this machine runs."""
-    machine = os.uname().machine
-    return image_spec.Platform("linux", *_MACHINES.get(machine, (machine, "")))
+    return image_spec.Platform("linux", NATIVE.go, NATIVE.variant)
 
 
 def platform_of(text: str) -> image_spec.Platform:
@@ -75,10 +70,10 @@ def check_runs(text: str) -> None:
     Other processors' can where an emulator is registered, as QEMU's under its usual name:
     binfmt_misc(5).
     """
-    machine, wanted = os.uname().machine, platform_of(text)
-    name = _EMULATED.get(wanted.architecture, wanted.architecture)
+    wanted = platform_of(text)
+    name = next((row.qemu for row in ROWS if row.go == wanted.architecture), wanted.architecture)
     emulated = os.path.exists(f"/proc/sys/fs/binfmt_misc/qemu-{name}")
-    own = (_MACHINES.get(machine, (machine,))[0], *_ALSO.get(machine, ()))
+    own = (NATIVE.go, NARROW.go if NARROW else NATIVE.go)
     if wanted.system != "linux" or not (wanted.architecture in own or emulated):
         what = f"--platform {text}: this machine executes programs of {this_platform()}"
         raise ImageError(what, "leave it out; minirun pull --platform fetches, and runs nothing")

@@ -20,6 +20,7 @@ from typing import Any
 from minirun.core import events
 from minirun.core.errors import MinirunError, from_os
 from minirun.core.kernel import mountinfo, mounts, namespaces
+from minirun.core.kernel.architecture import NARROW, NATIVE
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.own_root import OwnRoot
 from minirun.gpu import inject
@@ -31,14 +32,14 @@ BUSYBOX = "/bin/busybox"
 
 def debian_root(path: Path) -> Path:
     """A root filesystem laid out as Debian's, with merged /usr, and busybox in it."""
-    libraries = ("usr/lib/x86_64-linux-gnu", "usr/lib/i386-linux-gnu")
+    libraries = [f"usr/lib/{row.triplet}" for row in (NATIVE, NARROW) if row]
     for folder in ("etc/ld.so.conf.d", "usr/bin", *libraries, "run", "tmp", "proc", "sys", "dev"):
         (path / folder).mkdir(parents=True)
     (path / "bin").symlink_to("usr/bin")
     (path / "lib").symlink_to("usr/lib")
     (path / "etc/debian_version").write_text("12.0\n")
     (path / "etc/ld.so.conf").write_text("include /etc/ld.so.conf.d/*.conf\n")
-    (path / "etc/ld.so.conf.d/x.conf").write_text("/usr/lib/x86_64-linux-gnu\n")
+    (path / "etc/ld.so.conf.d/x.conf").write_text(f"/usr/lib/{NATIVE.triplet}\n")
     return with_busybox(path)
 
 

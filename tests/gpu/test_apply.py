@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpu.sandbox import Sandbox
+from minirun.core.kernel.architecture import NATIVE
 from minirun.gpu.inventory import Inventory
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.nvidia.cli.cli_args import parse
@@ -100,7 +101,7 @@ def test_the_log_tells_the_story(debian: Sandbox, store: str) -> None:
     assert calls.count("clone3") == calls.count("pivot_root") == calls.count("capset") == 1
     assert all(event["errno"] is None for event in outcome["events"])
     (note,) = (e for e in outcome["events"] if e["name"] == "container library folder")
-    assert note["args"] == {"path": "/usr/lib/x86_64-linux-gnu"}
+    assert note["args"] == {"path": f"/usr/lib/{NATIVE.triplet}"}
     (exec_,) = (event for event in outcome["events"] if event["kind"] == "exec")
     (clone,) = (event for event in outcome["events"] if event["name"] == "clone3")
     assert exec_["pid"] == clone["ret"]

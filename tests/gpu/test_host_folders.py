@@ -21,6 +21,7 @@ from conftest import Program
 from gpu import images
 from gpu.sandbox import Sandbox
 from minirun.core.kernel import mounts
+from minirun.core.kernel.architecture import NATIVE
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.operations import WriteFile
 from minirun.core.rootfs.own_root import OwnRoot
@@ -150,9 +151,7 @@ def test_a_volume_of_the_image_is_the_containers_own(minirun: Program, tmp_path:
 # --- CDI ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "place", ("/dev", "/run", "/usr", f"/usr/lib/{os.uname().machine}-linux-gnu")
-)
+@pytest.mark.parametrize("place", ("/dev", "/run", "/usr", f"/usr/lib/{NATIVE.triplet}"))
 def test_cdi(minirun: Program, host: Path, place: str) -> None:
     before = listing(host)
     words = ("run", "--rm", *GPU, "--gpu-mode=cdi", "-v", f"{host}:{place}")
@@ -306,7 +305,7 @@ def test_a_mount_that_the_host_shares(debian: Sandbox, host: Path, same: bool) -
 
 def test_ldconfig(debian: Sandbox, host: Path) -> None:
     """A folder of the host that the image's ld.so.conf names: no link is made or replaced there."""
-    machine = os.uname().machine
+    machine = NATIVE.machine
     (host / "libx.so.1.2").write_bytes(elf.shared_object("libx.so.1", machine, ("libc.so.6",), ""))
     (host / "liby.so.1.2").write_bytes(elf.shared_object("liby.so.1", machine, ("libc.so.6",), ""))
     (host / "liby.so.1").symlink_to("liby.so.0")
@@ -360,7 +359,7 @@ def test_hooks_of_cdi(
 ) -> None:
     (host / "folder").mkdir(mode=0o700)
     (host / "lib.so").symlink_to("elsewhere")
-    library = elf.shared_object("libx.so.1", os.uname().machine, ("libc.so.6",), "")
+    library = elf.shared_object("libx.so.1", NATIVE.machine, ("libc.so.6",), "")
     (host / "libx.so.1.2").write_bytes(library)
     for name in ("ld.so.cache", "debian_version", "ld.so.conf"):
         (host / name).touch()

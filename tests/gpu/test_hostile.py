@@ -17,15 +17,17 @@ from conftest import Program
 from gpu import images
 from gpu.sandbox import Sandbox, debian_root, fingerprint, host_path
 from minirun.core.kernel import mountinfo
+from minirun.core.kernel.architecture import NARROW, NATIVE
 from minirun.gpu.drivers import inventory
 from minirun.gpu.simulated import elf
 from required import installed
 
 ALL = ("--device=all", "--compute", "--utility", "--video", "--graphics", "--display", "--ngx",
        "--compat32")  # fmt: skip
-LIBRARIES = "usr/lib/x86_64-linux-gnu"
+LIBRARIES = f"usr/lib/{NATIVE.triplet}"
 INJECTED = (
-    LIBRARIES, "usr/lib/i386-linux-gnu", "usr/bin/nvidia-smi", "usr/lib/firmware",
+    LIBRARIES, *([f"usr/lib/{NARROW.triplet}"] if NARROW else []), "usr/bin/nvidia-smi",
+    "usr/lib/firmware",
     f"{LIBRARIES}/libcuda.so.550.163.01", f"{LIBRARIES}/libcuda.so", f"{LIBRARIES}/libcuda.so.1",
     "run", "run/nvidia-persistenced", "run/nvidia-persistenced/socket", "etc/nvidia",
     "etc/ld.so.cache", "etc/ld.so.cache~", "etc/ld.so.conf", "etc/ld.so.conf.d", "etc",
@@ -300,7 +302,7 @@ def test_nothing_from_outside_is_in_the_containers_cache(
 ) -> None:
     """ldconfig reads configuration through links of the image: inside."""
     layer = hostile.image()
-    data = elf.shared_object("libevil.so.1", os.uname().machine, ("libc.so.6",), "evil")
+    data = elf.shared_object("libevil.so.1", NATIVE.machine, ("libc.so.6",), "evil")
     (outside / "libevil.so.1").write_bytes(data)
     (outside / "folder/x.conf").write_text(f"{outside}\n")
     trap(layer, "etc/ld.so.conf.d", f"{outside}/folder")

@@ -19,6 +19,7 @@ from conftest import Program, descendants, skip
 from gpu.sandbox import Sandbox
 from gpu.test_hostile import LIBRARIES, Run
 from minirun.core.kernel import mounts
+from minirun.core.kernel.architecture import NATIVE
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import ldconfig
 from minirun.gpu.drivers import inventory
@@ -66,7 +67,7 @@ def take(box: Sandbox, greedy: str, mode: str) -> dict[str, Any]:
 
 
 def library(box: Sandbox, name: str) -> None:
-    data = elf.shared_object(f"{name}.1", os.uname().machine, ("libc.so.6",), name)
+    data = elf.shared_object(f"{name}.1", NATIVE.machine, ("libc.so.6",), name)
     box.view(f"/{LIBRARIES}/{name}.1.0").write_bytes(data)
 
 

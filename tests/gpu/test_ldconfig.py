@@ -11,13 +11,14 @@ import pytest
 
 from gpu.sandbox import Sandbox
 from minirun.core.errors import GPUError
+from minirun.core.kernel.architecture import NATIVE
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import ldconfig
 from minirun.gpu.nvidia.shared import ldcache
 from minirun.gpu.target import Target
 from required import installed
 
-LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+LIBRARIES = f"/usr/lib/{NATIVE.triplet}"
 
 
 def run(box: Sandbox, program: str, timeout: float = 20) -> dict[str, Any]:
@@ -142,8 +143,9 @@ def test_a_fifo_as_configuration_costs_the_patience_alone(debian: Sandbox) -> No
 def test_no_configuration_at_all(busybox: Sandbox, store: str) -> None:
     outcome = busybox.configure("--device=0", "--utility", store=store)
     assert outcome["error"] == ""
-    assert outcome["result"]["edits"]["libraryFolders"] == ["/usr/lib64", "/usr/lib32"]
-    link = busybox.view("/usr/lib64/libnvidia-ml.so.1")
+    folders = ["/usr/lib64", "/usr/lib32"] if NATIVE.bits == 64 else ["/usr/lib"]
+    assert outcome["result"]["edits"]["libraryFolders"] == folders
+    link = busybox.view(f"{folders[0]}/libnvidia-ml.so.1")
     assert os.readlink(link) == "libnvidia-ml.so.550.163.01"
     assert any(event["name"] == "ld.so.conf absent" for event in outcome["events"])
     sonames = [

@@ -16,6 +16,7 @@ from conftest import Program
 from gpu import images
 from gpu.sandbox import Sandbox, fingerprint
 from minirun.core.kernel import mountinfo
+from minirun.core.kernel.architecture import NATIVE
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import apply, ldconfig
 from minirun.gpu.drivers import inventory
@@ -23,7 +24,7 @@ from minirun.gpu.nvidia.cli import cli_args
 from minirun.gpu.nvidia.cli import planner as nvidia
 from minirun.gpu.target import Target
 
-LIBRARIES = "usr/lib/x86_64-linux-gnu"
+LIBRARIES = f"usr/lib/{NATIVE.triplet}"
 WORDS = ("--ldconfig=@/sbin/ldconfig", "--device=all", "--compute", "--utility", "--graphics")
 
 

@@ -11,10 +11,12 @@ import pytest
 
 from conftest import Program
 from layers import layer_of
+from minirun.core.kernel.architecture import NATIVE
 from required import installed
 
 USER = ("--uidmap", "0:100000:65536")
-SCRIPT = "nvidia-smi -L; cat /dev/nvidia1; stat -c %u:%F /usr/lib64/libcuda.so.1 /etc/ld.so.cache"
+LIBRARIES = "/usr/lib64" if NATIVE.bits == 64 else "/usr/lib"
+SCRIPT = f"nvidia-smi -L; cat /dev/nvidia1; stat -c %u:%F {LIBRARIES}/libcuda.so.1 /etc/ld.so.cache"
 
 
 @pytest.fixture(autouse=True)

@@ -15,12 +15,13 @@ import pytest
 
 from apart import apart, mounts
 from conftest import Program, wait_until
+from minirun.core.kernel.architecture import NATIVE
 from minirun.faces.teach import strace
 from minirun.faces.teach.oracle import compare, witness
 from security.conftest import NAME, Evil
 
 PYTHON = Path(sys.executable).resolve()
-LOADER = "/lib64/ld-linux-x86-64.so.2"
+LOADER = NATIVE.loader
 
 
 @pytest.fixture(autouse=True)
@@ -190,9 +191,9 @@ def trap(evil: Evil) -> Evil:
     for name in ("ascii", "latin_1", "idna", "utf_8", "cp437"):
         evil.write(f"/usr/lib/python3.11/encodings/{name}.py", code)
     for name in ("libnss_files.so.2", "libc.so.6", "libseccomp.so.2", "libnss_x.so.2"):
-        evil.write(f"/lib/x86_64-linux-gnu/{name}", "not a library")
+        evil.write(f"/lib/{NATIVE.triplet}/{name}", "not a library")
     evil.write("/etc/nsswitch.conf", "passwd: x files\n")
-    evil.write("/etc/ld.so.preload", "/lib/x86_64-linux-gnu/libc.so.6\n")
+    evil.write("/etc/ld.so.preload", f"/lib/{NATIVE.triplet}/libc.so.6\n")
     return evil
 
 

@@ -2,10 +2,13 @@
 
 The bare Debian is a directory, made by mmdebstrap (minbase and make) from this machine's sources;
 a bare Ubuntu (--suite noble) from its own archive, as the recipe ubuntu makes an image of it.
+--suite bookworm:i386 is one of another architecture, in Debian's words, that this kernel executes;
+its programs see that machine in uname(2): personality(2), by setarch(8).
 It is entered by pivot_root(2) in mount and pid namespaces of its own, with this machine's kernel,
-devices, cgroups and network; what is left running in it ends with it. From Debian 13 on /tmp is a
-tmpfs, as systemd mounts it there. pip's configuration is lent to it, and the folders that pip reads
-(--lend names more). However this ends, the directory goes, and so do the cgroups of what ran in it.
+devices, cgroups and network; what is left running in it ends with it. /dev/shm is its own: a lock
+of podman's there has the size that one architecture gives it. From Debian 13 on /tmp is a tmpfs, as
+systemd mounts it there. pip's configuration is lent to it, and the folders that pip reads (--lend
+names more). However this ends, the directory goes, and so do the cgroups of what ran in it.
 It takes minutes, and is no part of `make test`.
 """
 
@@ -28,6 +31,7 @@ from typing import NamedTuple
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP))
 
+from minirun.core.kernel import architecture  # noqa: E402
 from rootfs_tools.recipe import aptsources, bootstrap, text  # noqa: E402
 
 UNCHECKED = 'Acquire::Check-Valid-Until "false";'  # a mirror may be a snapshot
@@ -46,6 +50,7 @@ mount --bind . . ; cd "$PWD"
 mount -t proc proc proc; mount -t tmpfs tmpfs run
 [ ! "$TMPFS" ] || mount -t tmpfs -o "$TMPFS" tmpfs tmp
 mount --rbind /dev dev; mount --rbind /sys sys
+mount -t tmpfs -o mode=1777 tmpfs dev/shm
 for each in $LENT; do mount --rbind "$each" ".$each"; done
 mkdir -p old; "$PYTHON" -c "$PIVOT"; umount --lazy old; rmdir old
 unset TMPFS LENT PYTHON PIVOT; cd /srv/minirun; status=0; make "$@" || status=$?
@@ -62,12 +67,15 @@ from minirun.core.kernel import mounts; mounts.pivot_root(".", "old")
 
 
 class Bare:
-    """A bare Debian in a directory."""
+    """A bare Debian in a directory; `suite` is a release, or RELEASE:ARCHITECTURE."""
 
     def __init__(
         self, path: Path, suite: str, lent: list[str], include: tuple[str, ...] = ("make",)
     ) -> None:
         self.path = path
+        suite, _, name = suite.partition(":")
+        named = {row.debian: row for row in architecture.ROWS}
+        self.architecture = named[name] if name else architecture.NATIVE
         ubuntu = ("apt", "ubuntu-keyring") if suite in UBUNTUS else ()
         self.include = ",".join((*include, *ubuntu))
         self.suite = suite
@@ -93,6 +101,8 @@ class Bare:
             ready = _archive(self.suite, place)
             options = [f"--aptopt={option}" for option in (*aptsources.options(), UNCHECKED)]
             options += [f"--keyring={ready.keyring}"] if ready.keyring else []
+            if self.architecture != architecture.NATIVE:  # this kernel executes it, without qemu
+                options += [f"--architectures={self.architecture.debian}", "--skip=check/qemu"]
             argv = [
                 *PRIVATELY, "--mount-proc", "mmdebstrap", "--mode=root", "--variant=minbase",
                 f"--include={self.include}", *options, "--format=directory", self.suite,
@@ -122,7 +132,8 @@ class Bare:
         packages, links = self.packages(), self.enabled()
         (self.path / "left").write_text("")
         start = time.monotonic()
-        argv = [*PRIVATELY, "sh", "-euc", ENTER, "sh", self.path, target, *variables]
+        argv = ["setarch", self.architecture.machine, *PRIVATELY]
+        argv += ["sh", "-euc", ENTER, "sh", str(self.path), target, *variables]
         done = subprocess.run(argv, env=self.env, check=False)
         seconds = time.monotonic() - start
         new = {name: size for name, size in self.packages().items() if name not in packages}

@@ -5,7 +5,8 @@ The column podman is a container of podman's under a booted systemd: booted.py.
 Each is made anew by bare.py from this machine's sources of packages, and removed afterwards, also
 where a signal ends this. One table comes at the end, and below it the tests that failed. Each
 Debian's own runc runs below the engines, beside minirun, and no answer that is kept counts.
-`make matrix SUITES="trixie sid" PYTEST="tests/gpu tests/cli"` takes some Debians and some tests.
+`make matrix SUITES="trixie sid" PYTEST="tests/gpu tests/cli"` takes some Debians and some tests;
+SUITES="bookworm:i386" one of 32 bits, on a kernel of x86_64.
 """
 
 from __future__ import annotations

@@ -52,3 +52,10 @@ def test_words() -> None:
 def test_a_cut_string_is_no_string() -> None:
     with pytest.raises(ValueError, match="not a whole string"):
         string('"abc"...')
+
+
+def test_names_of_i686() -> None:
+    """libc there makes other calls for the same; the reader has one name for each."""
+    text = '7  1.5 setgroups32(1, [5])        = 0\n7  1.6 recv(4, "x", 10, 0) = 1\n'
+    assert [call.name for call in strace.parse(text)] == ["setgroups", "recvfrom"]
+    assert {*strace.names(("setgroups", "mount"))} == {"setgroups", "setgroups32", "mount"}

@@ -87,7 +87,7 @@ def filesystem_magic(fd: int) -> int:
     """Return f_type of the file system that `fd` lies on: fstatfs(2), linux/magic.h."""
     buffer = ctypes.create_string_buffer(256)
     libc.check("fstatfs", _fstatfs(fd, ctypes.addressof(buffer)))
-    return int.from_bytes(buffer.raw[:8], "little")
+    return ctypes.c_ulong.from_buffer(buffer).value
 
 
 def mknodat(

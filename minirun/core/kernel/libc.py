@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from ctypes import c_int, c_long
 
 from minirun.core import events
 from minirun.core.errors import os_error
 from minirun.core.kernel import log_failure, name_call
+from minirun.core.kernel.architecture import NATIVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 _libc = ctypes.PyDLL(None, use_errno=True)
 # PyDLL keeps the interpreter's lock during a call: there is one thread, and clone must not
 # wake up in a child in which no thread holds the lock.
-
-MACHINE = os.uname().machine
 
 
 def bind(symbol: str, *argtypes: Any) -> Any:
@@ -39,9 +37,9 @@ def _typed(symbol: str, result: Any, argtypes: tuple[Any, ...]) -> Any:
     return function
 
 
-def number(x86_64: int, aarch64: int) -> int:
-    """Return a system call's number on this machine (asm/unistd.h)."""
-    return {"x86_64": x86_64, "aarch64": aarch64}.get(MACHINE, -1)
+def number(call: str) -> int:
+    """Return a system call's number on this machine, for a call of architecture.CALLS."""
+    return NATIVE.number(call)
 
 
 def failure(call: str, path: str | None = None) -> OSError:

@@ -97,7 +97,7 @@ def setdomainname(name: str, *, why: str = "") -> None:
 
 def join_session_keyring(name: str) -> None:
     """Leave the caller's keyring for the one of this name, a new one if need be: keyctl(2)."""
-    number = libc.number(250, 219)
+    number = libc.number("keyctl")
     ring = libc.check("keyctl", _keyctl(number, 1, name.encode(), 0, 0, 0))  # JOIN_SESSION_KEYRING
     libc.check("keyctl", _keyctl(number, 5, ring, 0x3F1B0000, 0, 0))  # SETPERM: exec may find it
 
@@ -138,12 +138,14 @@ def restore_signals() -> None:
     libc keeps 32 and 33 for itself and refuses to change them, but its posix_spawn(3), and so
     make(1), starts programs with them ignored: they need the system call.
     """
-    action = (ctypes.c_uint64 * 4)()  # struct sigaction of the kernel: SIG_DFL, no flags, no mask
+    # struct sigaction of the kernel, 20 bytes or 32: SIG_DFL, no flags, no mask
+    action = ctypes.create_string_buffer(32)
+    call = libc.number("rt_sigaction")
     for number in range(1, 65):
         if number in (9, 19):  # SIGKILL, SIGSTOP
             continue
         if number in (32, 33):
-            libc.check("rt_sigaction", _rt_sigaction(libc.number(13, 134), number, action, None, 8))
+            libc.check("rt_sigaction", _rt_sigaction(call, number, action, None, 8))
         elif signals.getsignal(number) != signals.SIG_DFL:
             signals.signal(number, signals.SIG_DFL)
     signals.pthread_sigmask(signals.SIG_SETMASK, ())

@@ -34,6 +34,7 @@ import os
 import struct
 
 from minirun.core.errors import MinirunError
+from minirun.core.kernel.architecture import NATIVE, Architecture, of_machine
 
 LOAD_ADDRESS = 0x400000
 """Above vm.mmap_min_addr, and a multiple of every page size (4, 16 and 64 KiB)."""
@@ -79,6 +80,39 @@ System calls: number in rax, arguments in rdi, rsi, rdx; the result comes in rax
 failure; rcx and r11 are lost. "push n; pop r" loads a small number in 3 bytes instead of 5.
 """
 
+I686 = """
+LOAD_FD         | mov ebx, FD            | FD
+6a 02 59        | push 2; pop ecx        | F_SETFD
+6a 01 5a        | push 1; pop edx        | FD_CLOEXEC
+6a 37 58        | push 55; pop eax       | SYS_fcntl
+cd 80           | int 0x80               |
+85 c0           | test eax, eax          | failed?
+75 13           | jnz report             | then 19 bytes forward
+8b 5c 24 04     | mov ebx, [esp+4]       | argv[0], above argc
+8d 4c 24 08     | lea ecx, [esp+8]       | argv + 1
+8b 04 24        | mov eax, [esp]         | argc
+8d 14 81        | lea edx, [ecx+eax*4]   | envp, behind argv's NULL
+6a 0b 58        | push 11; pop eax       | SYS_execve
+cd 80           | int 0x80               | comes back only when it failed
+f7 d8           | report: neg eax        | errno
+50              | push eax               | into memory, little-endian
+LOAD_FD         | mov ebx, FD            | FD
+89 e1           | mov ecx, esp           | where errno lies
+6a 04 5a        | push 4; pop edx        | its size
+6a 04 58        | push 4; pop eax        | SYS_write
+cd 80           | int 0x80               |
+58              | pop eax                | errno again
+31 db           | xor ebx, ebx           | 0
+83 f8 02        | cmp eax, 2             | ENOENT?
+0f 94 c3        | sete bl                | then 1
+83 c3 7e        | add ebx, 126           | 126 or 127
+b8 fc 00 00 00  | mov eax, 252           | SYS_exit_group
+cd 80           | int 0x80               | does not come back
+"""
+"""The same for i686, in 32 bits. System calls: number in eax, arguments in ebx, ecx, edx; the
+result comes in eax. int 0x80 is the way that every x86 has, and a kernel of 64 bits too.
+"""
+
 AARCH64 = """
 LOAD_FD         | mov x0, #FD            | FD
 41 00 80 d2     | mov x1, #2             | F_SETFD
@@ -116,31 +150,42 @@ def build(fd: int, machine: str = "") -> bytes:
     `machine` is as uname(2) names it, this one's by default. Raises MinirunError for a processor
     that there is no listing for.
     """
-    machine = machine or os.uname().machine
-    if machine == "x86_64":
-        kind, listing, load_fd = 62, X86_64, b"\xbf" + fd.to_bytes(4, "little")
-    elif machine == "aarch64":
-        kind, listing, load_fd = 183, AARCH64, (0xD2800000 | fd << 5).to_bytes(4, "little")
+    architecture = of_machine(machine) if machine else NATIVE
+    if architecture.machine == "x86_64":
+        listing, load_fd = X86_64, b"\xbf" + fd.to_bytes(4, "little")
+    elif architecture.machine == "i686":
+        listing, load_fd = I686, b"\xbb" + fd.to_bytes(4, "little")
+    elif architecture.machine == "aarch64":
+        listing, load_fd = AARCH64, (0xD2800000 | fd << 5).to_bytes(4, "little")
     else:
-        raise MinirunError(f"no trampoline for {machine}", "minirun runs on x86_64 and aarch64")
+        hint = "minirun runs on x86_64, i686 and aarch64"
+        raise MinirunError(f"no trampoline for {architecture.machine}", hint)
     columns = " ".join(line.partition("|")[0] for line in listing.splitlines())
-    return _elf(kind, bytes.fromhex(columns.replace("LOAD_FD", load_fd.hex())))
+    code = bytes.fromhex(columns.replace("LOAD_FD", load_fd.hex()))
+    return _elf(architecture, code)
 
 
-def _elf(machine: int, code: bytes) -> bytes:
+def _elf(architecture: Architecture, code: bytes) -> bytes:
     """Return the smallest executable around `code`: elf(5), one header and one segment.
 
-    The header: 64 bits, little-endian, ET_EXEC, no sections. The segment: PT_LOAD, PF_R|PF_X.
+    The header: little-endian, ET_EXEC, no sections. The segment: PT_LOAD, PF_R|PF_X; in 32 bits its
+    fields have another order.
     """
-    header_size, segment_size = 64, 56
+    wide = architecture.bits == 64
+    word, header_size, segment_size = ("Q", 64, 56) if wide else ("I", 52, 32)
     start = header_size + segment_size
     size = start + len(code)
+    if wide:
+        segment = (1, 5, 0, LOAD_ADDRESS, LOAD_ADDRESS, size, size, 0x10000)
+    else:
+        segment = (1, 0, LOAD_ADDRESS, LOAD_ADDRESS, size, size, 5, 0x10000)
     return b"".join(
         (
-            struct.pack("<4s12B", b"\x7fELF", 2, 1, 1, *bytes(9)),
-            struct.pack("<HHIQQQ", 2, machine, 1, LOAD_ADDRESS + start, header_size, 0),
+            struct.pack("<4s12B", b"\x7fELF", 2 if wide else 1, 1, 1, *bytes(9)),
+            struct.pack("<HHI", 2, architecture.elf, 1),
+            struct.pack(f"<3{word}", LOAD_ADDRESS + start, header_size, 0),
             struct.pack("<IHHHHHH", 0, header_size, segment_size, 1, 0, 0, 0),
-            struct.pack("<IIQQQQQQ", 1, 5, 0, LOAD_ADDRESS, LOAD_ADDRESS, size, size, 0x10000),
+            struct.pack(f"<II6{word}", *segment),
             code,
         )
     )

@@ -15,6 +15,7 @@ from __future__ import annotations
 import codecs
 import re
 import signal
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from minirun.core.errors import SIGNALLED
@@ -29,6 +30,13 @@ _TRANSLATED = re.compile(r" /\* (\d+) in strace's PID NS \*/")
 _TOOK = re.compile(r" <(\d+\.\d+)>$")
 _SEEN = re.compile(r"(-?\d+|AT_FDCWD)<(.*)>(?:\(deleted\))?", re.DOTALL)
 _SEEN_END = re.compile(r">(?:\(deleted\))?(?=[],})\s]|$)")
+_IDS = ("setgroups", "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid")
+_I686 = {
+    "recv": "recvfrom", "send": "sendto", "stat64": "stat", "lstat64": "lstat",
+    "fstatat64": "newfstatat", **{f"{name}32": name for name in _IDS},
+}  # fmt: skip
+"""What libc calls on i686 → the name of the same call elsewhere. There the plain names are older
+calls, for ids of 16 bits and for files below 2 GiB; and recv(2) is a call of its own."""
 _OPEN, _CLOSE = "([{", ")]}"
 _SHOWN = 400
 """Characters of a call's arguments that people are shown."""
@@ -61,6 +69,12 @@ class Call(NamedTuple):
         result = "?" if self.ret is None else f"{self.ret} {self.errno}".strip()
         args = ", ".join(self.args)
         return f"{self.name}({args if len(args) <= _SHOWN else args[:_SHOWN] + '…'}) = {result}"
+
+
+def names(calls: Iterable[str]) -> list[str]:
+    """Return the names of calls that strace has to be asked for, so that it shows `calls`."""
+    wanted = [*calls]
+    return [*wanted, *(name for name, usual in _I686.items() if usual in wanted)]
 
 
 def parse(text: str) -> list[Call]:
@@ -99,6 +113,7 @@ def endings(text: str) -> dict[int, int]:
 
 def _record(pid: int, time: float, began: float, match: re.Match[str]) -> Call:
     name, args, ret, tail = match.groups()
+    name = _I686.get(name, name)
     took = _TOOK.search(tail)
     seconds = float(took[1]) if took else 0
     returned = _SEEN.match(f"{ret}{tail.partition(' <')[0]}".strip())

@@ -21,6 +21,7 @@ from binascii import crc32
 from minirun.core.errors import GPUError, UsageError
 from minirun.core.keeping import jsonlite, places
 from minirun.core.keeping.state import read_text
+from minirun.core.kernel.architecture import NATIVE
 from minirun.core.lazy import lazy
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory, Mig
 
@@ -73,7 +74,7 @@ def in_force(store: str, simulation: str = "") -> tuple[str, str]:
 def driver_root(store: str, simulation: str = "") -> str:
     """Return the folder of the files of a specification, which is a valid one if that is there."""
     text, _ = in_force(store, simulation)
-    key = crc32(f"{LAYOUT} {os.uname().machine} {text}".encode())
+    key = crc32(f"{LAYOUT} {NATIVE.machine} {text}".encode())
     return f"{os.path.abspath(store)}/{places.DRIVERS}/simulated-{key:08x}"
 
 

@@ -12,6 +12,7 @@ import stat
 
 from minirun.core.keeping import jsonlite
 from minirun.core.keeping.numbers import whole
+from minirun.core.kernel.architecture import NARROW, NATIVE
 from minirun.core.rootfs.tree import remove_tree
 from minirun.gpu.inventory import Gpu, Mig
 from minirun.gpu.nvidia.shared import catalog
@@ -86,19 +87,18 @@ def gpus(spec: SimulatedSpec) -> tuple[Gpu, ...]:
 
 
 def _fill(root: str, spec: SimulatedSpec) -> None:
-    machine = os.uname().machine
-    (elf64, folder64), (elf32, folder32) = files.FOLDERS[machine]
-    folder, folder32 = f"/usr/lib/{folder64}", f"/usr/lib/{folder32}"
+    folder = f"/usr/lib/{NATIVE.triplet}"
+    folder32 = f"/usr/lib/{NARROW.triplet}" if NARROW else ""
     all_gpus = gpus(spec)
-    for where, kind, wide in ((folder, elf64, True), (folder32, elf32, False)):
-        for name, soname in files.libraries(spec.driver, wide).items():
-            data = elf.shared_object(soname, kind, ("libc.so.6",), files.REMARK)
-            _write(root, f"{where}/{name}", data)
+    for made_for in filter(None, (NATIVE, NARROW)):
+        for name, soname in files.libraries(spec.driver, made_for is NATIVE).items():
+            data = elf.shared_object(soname, made_for.machine, ("libc.so.6",), files.REMARK)
+            _write(root, f"/usr/lib/{made_for.triplet}/{name}", data)
     for path, target in files.links(spec.driver, folder, folder32).items():
         os.makedirs(os.path.dirname(root + path), exist_ok=True)
         os.symlink(target, root + path)
     texts = files.data_files(spec.driver, folder)
-    texts |= files.proc_files(spec.driver, machine, all_gpus)
+    texts |= files.proc_files(spec.driver, NATIVE.machine, all_gpus)
     for path, text in texts.items():
         _write(root, path, text.encode())
     for name in ("nvidia-smi", *files.BINARIES):
@@ -124,7 +124,8 @@ def _write(root: str, path: str, data: bytes, mode: int = 0o644) -> None:
 
 def _inventory(spec: SimulatedSpec, all_gpus: tuple[Gpu, ...], folder: str, folder32: str) -> str:
     """Return inventory.json: a minirun.gpu.inventory.Inventory, except its root."""
-    wide, narrow = files.libraries(spec.driver, True), files.libraries(spec.driver, False)
+    wide = files.libraries(spec.driver, True)
+    narrow = files.libraries(spec.driver, False) if folder32 else {}
     majors = {"nvidia": catalog.NVIDIA, "nvidia-uvm": UVM_MAJOR}
     firmware = catalog.firmware_folder(spec.driver)
     mps = [(catalog.MPS_PIPES, catalog.MPS_NEEDS)] if spec.mps else []

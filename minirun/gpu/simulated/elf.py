@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import struct
 
+from minirun.core.kernel.architecture import of_machine
+
 ET_DYN = 3
 PT_LOAD, PT_DYNAMIC, PT_GNU_STACK = 1, 2, 0x6474E551
 DT_NULL, DT_NEEDED, DT_HASH, DT_STRTAB, DT_SYMTAB = 0, 1, 4, 5, 6
 DT_STRSZ, DT_SYMENT, DT_SONAME = 10, 11, 14
 PF_R, PF_W = 4, 2
-MACHINES = {"x86_64": 62, "aarch64": 183, "i386": 3, "arm": 40}
-"""elf.h's EM_*."""
 
 
 def shared_object(soname: str, machine: str, needed: tuple[str, ...], remark: str) -> bytes:
-    """Return an ELF shared object called `soname` for `machine` (a key of MACHINES).
+    """Return an ELF shared object called `soname` for `machine`, as uname(2) names it.
 
-    `needed` are its DT_NEEDED; `remark` is text that strings(1) shows. Raises KeyError.
+    `needed` are its DT_NEEDED; `remark` is text that strings(1) shows.
     """
-    wide = machine in ("x86_64", "aarch64")
+    made_for = of_machine(machine)
+    wide = made_for.bits == 64
     word = "Q" if wide else "I"
     header_size, entry_size = (64, 56) if wide else (52, 32)
     strings, offsets = _string_table([soname, *needed, remark])
@@ -54,7 +55,7 @@ def shared_object(soname: str, machine: str, needed: tuple[str, ...], remark: st
         _program_header(wide, PT_DYNAMIC, PF_R | PF_W, at_dynamic, len(dynamic), 8),
         _program_header(wide, PT_GNU_STACK, PF_R | PF_W, 0, 0, 16),
     )
-    body = _header(wide, machine, header_size, entry_size, len(segments))
+    body = _header(wide, made_for.elf, header_size, entry_size, len(segments))
     body += b"".join(segments) + hash_table + symbols + strings
     return body.ljust(at_dynamic, b"\0") + dynamic
 
@@ -69,12 +70,12 @@ def _string_table(names: list[str]) -> tuple[bytes, dict[str, int]]:
     return table, offsets
 
 
-def _header(wide: bool, machine: str, size: int, entry_size: int, count: int) -> bytes:
+def _header(wide: bool, machine: int, size: int, entry_size: int, count: int) -> bytes:
     """Elf64_Ehdr or Elf32_Ehdr: class, little endian, version 1, System V; no sections."""
     ident = bytes((0x7F, *b"ELF", 2 if wide else 1, 1, 1)).ljust(16, b"\0")
     form = "<16s2HI3QI6H" if wide else "<16s2HI3II6H"
     return struct.pack(
-        form, ident, ET_DYN, MACHINES[machine], 1, 0, size, 0, 0, size, entry_size, count, 0, 0, 0
+        form, ident, ET_DYN, machine, 1, 0, size, 0, 0, size, entry_size, count, 0, 0, 0
     )
 
 

@@ -3,17 +3,14 @@
 They are those of driver 550.163.01 as a distribution installs it (measured: paths, link targets,
 SONAMEs, ELF class). The contents are stand-ins, and each says SIMULATED. The files that are made of
 these tables are kept in the store: a change counts LAYOUT up, in minirun.gpu.simulated.
+
+For a kernel of 32 bits NVIDIA makes no driver of this version. There its files are what those of 64
+bits are elsewhere, made for that machine, and none lie beside them.
 """
 
 from __future__ import annotations
 
 from minirun.gpu.inventory import Gpu
-
-FOLDERS = {
-    "x86_64": (("x86_64", "x86_64-linux-gnu"), ("i386", "i386-linux-gnu")),
-    "aarch64": (("aarch64", "aarch64-linux-gnu"), ("arm", "arm-linux-gnueabihf")),
-}
-"""Machine → (its own, its 32-bit) ELF machine and folder below /usr/lib."""
 
 REMARK = "SIMULATED by minirun: no driver is behind this file"
 
@@ -54,12 +51,15 @@ BINARIES = (
 
 
 def links(driver: str, folder: str, folder32: str) -> dict[str, str]:
-    """Return path → target of every symbolic link of the driver."""
+    """Return path → target of every symbolic link of the driver.
+
+    `folder32` is that of the 32-bit libraries beside its own; "" if it has none.
+    """
     found = {}
-    for base, names in ((folder, SONAMES + SONAMES_64), (folder32, SONAMES)):
+    for base, names in ((folder, SONAMES + SONAMES_64), (folder32, SONAMES if folder32 else ())):
         for soname in names:
             found[f"{base}/{soname}"] = f"{soname.rpartition('.')[0]}.{driver}"
-        for name in UNVERSIONED:
+        for name in UNVERSIONED if names else ():
             found[f"{base}/lib{name}.so"] = f"lib{name}.so.1"
     found[f"{folder}/libnvidia-ngx.so"] = "libnvidia-ngx.so.1"
     found[f"{folder}/libnvidia-nscq.so.2"] = "libnvidia-nscq.so.2.0"

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 _SECCOMP, _TUNING = "minirun.oci.seccomp.compiled", "minirun.oci.tuning.tuning.Tuning"
 """Their keys in Container.extras."""
-_READ, _CLOSE, _SETSID, _IOCTL, _PRLIMIT = (0, 63), (3, 57), (112, 157), (16, 29), (302, 261)
-_CLONE = (56, 220)
-"""Numbers of system calls, on x86_64 and on aarch64."""
 
 
 def drop_outside(container: Container, sets: caps.Sets) -> None:
@@ -51,12 +48,12 @@ def filter_outside(container: Container, sets: caps.Sets, channel: Channel) -> b
     seccomp, wanted = _seccomp(container), container.config.process
     if not seccomp or seccomp.filter.listener or seccomp.late or _TUNING in container.extras:
         return False
-    calls = [_READ, _CLOSE, _SETSID]
-    calls += [_IOCTL] if wanted.get("terminal") else []
-    calls += [_PRLIMIT] if wanted.get("rlimits") else []
-    clone = libc.number(*_CLONE)
+    calls = ["read", "close", "setsid"]
+    calls += ["ioctl"] if wanted.get("terminal") else []
+    calls += ["prlimit64"] if wanted.get("rlimits") else []
+    clone = libc.number("clone")
     if not verdict.lets_through(seccomp.filter.bpf, clone, namespaces.CLONE_PARENT) or not all(
-        verdict.lets_through(seccomp.filter.bpf, libc.number(*call)) for call in calls
+        verdict.lets_through(seccomp.filter.bpf, libc.number(call)) for call in calls
     ):
         return False
     seccomp.install(channel)

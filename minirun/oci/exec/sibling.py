@@ -19,7 +19,7 @@ def clone_sibling(*, why: str = "") -> int:
     """
     shown = {"flags": libc.flag_names(CLONE_PARENT, NAMES), "exit_signal": "0"}
     start = events.now()
-    pid: int = _clone(libc.number(56, 220), CLONE_PARENT, 0, 0, 0, 0)
+    pid: int = _clone(libc.number("clone"), CLONE_PARENT, 0, 0, 0, 0)
     if pid == -1:
         error = libc.failure("clone")
         log_failure(error, shown, start, why)

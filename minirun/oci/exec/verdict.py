@@ -7,14 +7,14 @@ libseccomp uses it; at any other instruction the answer is that the call may be 
 
 from __future__ import annotations
 
-import os
 import struct
+
+from minirun.core.kernel.architecture import NATIVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # linux/audit.h
 _LET_THROUGH = (0x7FFF0000, 0x7FFC0000)  # SECCOMP_RET_ALLOW, SECCOMP_RET_LOG
 _ACTION = 0xFFFF0000
 _JUMPS: dict[int, Callable[[int, int], bool]] = {
@@ -29,8 +29,7 @@ _LOAD, _AND, _JUMP, _RETURN = 0x20, 0x54, 0x05, 0x06
 
 def lets_through(bpf: bytes, number: int, *args: int) -> bool:
     """Return True if the filter `bpf` certainly allows the call `number` with these arguments."""
-    architecture = _ARCHITECTURES.get(os.uname().machine, 0)
-    data = struct.pack("<IIQ6Q", number, architecture, 0, *args, *(0,) * (6 - len(args)))
+    data = struct.pack("<IIQ6Q", number, NATIVE.audit, 0, *args, *(0,) * (6 - len(args)))
     program = list(struct.iter_unpack("<HBBI", bpf))
     at, value = 0, 0
     while at < len(program):

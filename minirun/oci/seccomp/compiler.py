@@ -68,7 +68,7 @@ def install(bpf: bytes, flags: int = 0, *, why: str = "") -> int:
         "flags": libc.flag_names(flags, _SHOWN),
         "instructions": len(bpf) // 8,
     }
-    number = libc.number(317, 277)
+    number = libc.number("seccomp")
     raw = (number, SECCOMP_SET_MODE_FILTER, flags, ctypes.addressof(program))
     return libc.logged("seccomp", seccomp_call, raw, args, None, why)
 

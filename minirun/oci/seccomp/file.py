@@ -44,6 +44,7 @@ import os
 from minirun.core.errors import UsageError, reason
 from minirun.core.keeping import jsonlite, state
 from minirun.core.keeping.numbers import whole
+from minirun.core.kernel import architecture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,10 +54,6 @@ if TYPE_CHECKING:
 NAME = "default"
 """What `inspect`, the log and --security-opt seccomp=… call minirun's own profile."""
 DEFAULT = f"{os.path.dirname(__file__)}/{NAME}.json"
-_MACHINES = {
-    "x86_64": ("SCMP_ARCH_X86_64", "amd64"), "aarch64": ("SCMP_ARCH_AARCH64", "arm64"),
-}  # fmt: skip
-"""uname -m → the names in archMap, and in includes and excludes."""
 _WHOLE = ("defaultErrnoRet", "flags", "listenerPath", "listenerMetadata")
 _HINT = "docker's format, or linux.seccomp of config.json"
 
@@ -78,14 +75,14 @@ def load(path: str, capabilities: Collection[str], machine: str = "") -> dict[st
     if not isinstance(found, dict) or "defaultAction" not in found:
         raise UsageError(f"{where}: no defaultAction in it", _HINT)
     kernel = os.uname().release
-    native, machine = _MACHINES.get(machine or os.uname().machine, ("", ""))
+    native = architecture.of_machine(machine) if machine else architecture.NATIVE
     profile = {"defaultAction": found["defaultAction"]}
     profile |= {key: found[key] for key in _WHOLE if found.get(key) is not None}
-    profile["architectures"] = _architectures(found, native, where)
+    profile["architectures"] = _architectures(found, native.scmp, where)
     profile["syscalls"] = [
         _entry(row, f"{where}: syscalls[{index}]")
         for index, row in enumerate(_objects(found, "syscalls", where))
-        if _counts(row, capabilities, machine, kernel, f"{where}: syscalls[{index}]")
+        if _counts(row, capabilities, native.profile_name, kernel, f"{where}: syscalls[{index}]")
     ]
     return profile
 

@@ -21,6 +21,8 @@ from __future__ import annotations
 import errno
 import struct
 
+from minirun.core.kernel import architecture
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 _LD_ABS, _JEQ, _JGT, _JGE, _RET = 0x20, 0x15, 0x25, 0x35, 0x06
 _NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data: seccomp(2)
 _ENOSYS = 0x00050000 | errno.ENOSYS
-_X86_64, _X32, _X32_BIT = 0xC000003E, 0x4000003E, 0x40000000
+_X86_64 = architecture.of_machine("x86_64").audit
+_X32, _X32_BIT = 0x4000003E, 0x40000000
+"""libseccomp's own token for x32: to the kernel it is x86_64, with a bit in the call's number."""
 
 
 def before(newest: Mapping[int, int]) -> bytes:

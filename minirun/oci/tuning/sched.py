@@ -36,14 +36,14 @@ class SchedAttr(ctypes.Structure):
 def sched_setattr(attr: SchedAttr) -> None:
     """Set this process's scheduling policy: sched_setattr(2). Raises OSError."""
     attr.size = ctypes.sizeof(attr)
-    number = libc.number(314, 274)
+    number = libc.number("sched_setattr")
     libc.check("sched_setattr", _sched_setattr(number, 0, ctypes.addressof(attr), 0))
 
 
 def ioprio_set(kind: int, priority: int) -> None:
     """Set the I/O class and priority of this process group: ioprio_set(2). Raises OSError."""
     value = kind << _IOPRIO_CLASS_SHIFT | priority
-    number = libc.number(251, 30)
+    number = libc.number("ioprio_set")
     libc.check("ioprio_set", _ioprio_set(number, IOPRIO_WHO_PGRP, 0, value))
 
 
@@ -55,7 +55,7 @@ def set_mempolicy(mode: int, nodes: int) -> None:
     words = max(1, (nodes.bit_length() + 63) // 64)
     mask = (ctypes.c_uint64 * words)(*((nodes >> 64 * n) & (2**64 - 1) for n in range(words)))
     address, bits = (ctypes.addressof(mask), words * 64 + 1) if nodes else (None, 0)
-    number = libc.number(238, 237)
+    number = libc.number("set_mempolicy")
     libc.check("set_mempolicy", _set_mempolicy(number, mode, address, bits))
 
 

@@ -12,6 +12,7 @@ from email import message_from_string  # the form of a stanza is a mail's head: 
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
+from minirun.core.kernel.architecture import NATIVE
 
 _ALIASES = ("sid", "unstable", "testing", "stable")
 """Names by which sources call a release too. In sid os-release(5) has testing's codename."""
@@ -54,7 +55,7 @@ def written(suite: str, text: str, ports: str) -> AptSources:
     The first address gives way to `ports`, if there is one, where the machine is no PC.
     """
     mirror = _fields(text.split("\n\n")[0]).get("uris", "").split(" ")[0]
-    if ports and os.uname().machine not in ("x86_64", "i686"):
+    if ports and NATIVE.debian not in ("amd64", "i386"):
         text, mirror = text.replace(mirror, ports), ports
     return AptSources("", text, mirror, suite)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from minirun.core.kernel.architecture import NATIVE
 from net.hosts import Host, host
 from required import installed
 
@@ -106,6 +107,10 @@ def reason(line: str) -> str:
             and not os.path.exists(text)
             and ("/dev:/dev" not in words or "--gpus" in line)
         ):
+            return text
+    elsewhere = {"linux/amd64": "this machine executes", "x86_64-linux-gnu": "No such file"}
+    for words, text in elsewhere.items():
+        if words in line and NATIVE.go != "amd64":
             return text
     bounding = Path("/proc/self/status").read_text().partition("CapBnd:")[2].split()[0]
     if re.search(r"--ulimit[ =](memlock|nproc)", line) and not int(bounding, 16) >> 24 & 1:

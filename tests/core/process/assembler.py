@@ -19,7 +19,7 @@ def assemble(folder: Path, machine: str, instructions: list[str]) -> str:
     else:
         pytest.skip(f"no assembler for {machine}: the listing is not assembled again")
     source = "".join(f"{instruction}\n" for instruction in instructions)
-    if machine == "x86_64":
+    if machine in ("x86_64", "i686"):
         source = ".intel_syntax noprefix\n" + source
     subprocess.run([*command, "-o", str(result)], input=source, text=True, check=True)
     with result.open("rb") as file:

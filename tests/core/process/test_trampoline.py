@@ -13,9 +13,16 @@ from elftools.elf.elffile import ELFFile
 
 from core.process.assembler import assemble
 from minirun.core.errors import MinirunError
+from minirun.core.kernel.architecture import NATIVE, of_machine
 from minirun.core.process import trampoline
 
 FD = 77
+LISTINGS = {
+    "x86_64": trampoline.X86_64, "i686": trampoline.I686, "aarch64": trampoline.AARCH64,
+}  # fmt: skip
+NAMES = {"x86_64": "x64", "i686": "x86", "aarch64": "AArch64"}
+"""As pyelftools names them."""
+NOT_EXECUTED = 99
 
 
 def jump(argv: list[str], env: dict[str, str], report: bool = True) -> tuple[int, bytes, str]:
@@ -109,7 +116,7 @@ def test_the_memory_file_cannot_be_changed() -> None:
         os.close(memfd)
 
 
-@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("machine", LISTINGS)
 def test_the_file_is_a_small_static_executable(tmp_path: Path, machine: str) -> None:
     program = tmp_path / "trampoline"
     program.write_bytes(trampoline.build(FD, machine))
@@ -117,7 +124,8 @@ def test_the_file_is_a_small_static_executable(tmp_path: Path, machine: str) -> 
     with program.open("rb") as file:
         elf = ELFFile(file)
         (segment,) = elf.iter_segments()
-        assert elf.get_machine_arch() == {"x86_64": "x64", "aarch64": "AArch64"}[machine]
+        assert elf.get_machine_arch() == NAMES[machine]
+        assert elf.elfclass == of_machine(machine).bits
         assert segment["p_type"] == "PT_LOAD"
         assert segment["p_flags"] == 5  # readable and executable, not writable
         assert segment["p_vaddr"] < elf["e_entry"] < segment["p_vaddr"] + segment["p_filesz"]
@@ -129,33 +137,43 @@ def test_another_processor_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("fd", [3, FD, 65535])
-@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("machine", LISTINGS)
 def test_the_bytes_are_what_an_assembler_makes_of_the_listing(
     tmp_path: Path, machine: str, fd: int
 ) -> None:
-    listing = {"x86_64": trampoline.X86_64, "aarch64": trampoline.AARCH64}[machine]
-    rows = [line.split("|") for line in listing.splitlines() if line]
+    rows = [line.split("|") for line in LISTINGS[machine].splitlines() if line]
     words = [re.sub(r"\bFD\b", str(fd), instruction) for _, instruction, _ in rows]
     code = assemble(tmp_path, machine, [word.strip() for row in words for word in row.split(";")])
-    header = 64 + 56
+    header = 64 + 56 if of_machine(machine).bits == 64 else 52 + 32
     assert code == trampoline.build(fd, machine)[header:].hex(" ")
 
 
-def test_aarch64_runs(tmp_path: Path) -> None:
-    """The other processor's program, in qemu."""
-    qemu = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
-    if not qemu:
-        pytest.skip("no qemu-aarch64: the aarch64 trampoline is only assembled, not run")
+@pytest.mark.parametrize("machine", [name for name in LISTINGS if name != NATIVE.machine])
+def test_another_processors_runs(tmp_path: Path, machine: str) -> None:
+    """By this kernel, if it executes programs of the other width too; else in qemu."""
+    name = of_machine(machine).qemu
+    qemu = shutil.which(f"qemu-{name}-static") or shutil.which(f"qemu-{name}")
     program = tmp_path / "trampoline"
-    program.write_bytes(trampoline.build(FD, "aarch64"))
+    program.write_bytes(trampoline.build(FD, machine))
     program.chmod(0o755)
+    before = [] if machine == NATIVE.other else [qemu or "", "-0"]
+    if before and not qemu:
+        pytest.skip(f"no qemu-{name}: the {machine} trampoline is only assembled, not run")
     for path, expected in (("/nonexistent", (127, b"\2\0\0\0")), ("/bin/true", (0, b""))):
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.dup2(writing, FD)
-            os.execv(qemu, [qemu, "-0", path, str(program), "true"])
+            try:
+                if before:
+                    os.execv(before[0], [*before, path, str(program), "true"])
+                os.execv(program, [path, "true"])
+            except OSError:  # ENOEXEC
+                os._exit(NOT_EXECUTED)
         os.close(writing)
         with open(reading, "rb") as pipe:
             answer = pipe.read()
-        assert (os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), answer) == expected
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if status == NOT_EXECUTED:
+            pytest.skip(f"this kernel executes no programs of {machine}")
+        assert (status, answer) == expected

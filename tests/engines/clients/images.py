@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from layers import layer_of
+from minirun.core.kernel.architecture import NATIVE
 
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LAYER, CONFIG, MANIFEST = (
@@ -39,7 +40,7 @@ def archive(
     diff = f"sha256:{hashlib.sha256(layer).hexdigest()}"
     image = _json(
         {
-            "architecture": "amd64", "os": "linux", "config": more,
+            "architecture": NATIVE.go, "os": "linux", "config": more,
             "rootfs": {"type": "layers", "diff_ids": [diff]},
             "history": [{"created_by": "busybox"}],
         }

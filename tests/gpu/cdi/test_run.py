@@ -11,13 +11,14 @@ import pytest
 
 from conftest import STORE, Program, skip
 from gpu.cdi.conftest import KIND, spec, write
+from minirun.core.kernel.architecture import NATIVE
 from minirun.gpu import driverroot
 from minirun.gpu.drivers import inventory
 from minirun.gpu.nvidia.specs import generate, recipe
 
 CDI = ("--gpu-mode", "cdi", "--gpu-driver", "simulated")
 DEVICE = f"{KIND}=a"
-CUDA = f"/usr/lib/{os.uname().machine}-linux-gnu/libcuda.so"
+CUDA = f"/usr/lib/{NATIVE.triplet}/libcuda.so"
 
 
 def thing(folder: Path) -> dict[str, Any]:
@@ -232,7 +233,7 @@ def test_what_a_container_in_cdi_mode_sees(minirun: Program) -> None:
     assert "SIMULATED" in lines[6] and "000000000001)" in lines[6]
     assert "SIMULATED" in lines[7] and "000000000003)" in lines[7]
     assert lines[8:14] == [
-        f"NVIDIA_CTK_LIBCUDA_DIR=/usr/lib/{os.uname().machine}-linux-gnu",
+        f"NVIDIA_CTK_LIBCUDA_DIR=/usr/lib/{NATIVE.triplet}",
         "NVIDIA_VISIBLE_DEVICES=void",
         "ModifyDeviceFiles: 0",
         "4",  # all GPUs are in /proc, as with the real driver in this mode

@@ -10,6 +10,7 @@ import pytest
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 
+from minirun.core.kernel.architecture import NATIVE
 from minirun.gpu.nvidia.shared import ldcache
 from minirun.gpu.simulated import elf
 
@@ -18,7 +19,7 @@ NEEDED = ("libc.so.6", "libm.so.6")
 
 @pytest.mark.parametrize(
     ("machine", "bits", "name"),
-    (("x86_64", 64, "x64"), ("aarch64", 64, "AArch64"), ("i386", 32, "x86"), ("arm", 32, "ARM")),
+    (("x86_64", 64, "x64"), ("aarch64", 64, "AArch64"), ("i686", 32, "x86"), ("armv7l", 32, "ARM")),
 )
 def test_header_and_dynamic_section(machine: str, bits: int, name: str) -> None:
     data = elf.shared_object("libfoo.so.1", machine, NEEDED, "SIMULATED")
@@ -35,7 +36,7 @@ def test_header_and_dynamic_section(machine: str, bits: int, name: str) -> None:
 
 def test_the_loader_takes_it_and_finds_no_symbol(tmp_path: Path) -> None:
     path = tmp_path / "libfoo.so.1"
-    path.write_bytes(elf.shared_object("libfoo.so.1", os.uname().machine, ("libc.so.6",), "S"))
+    path.write_bytes(elf.shared_object("libfoo.so.1", NATIVE.machine, ("libc.so.6",), "S"))
     library = ctypes.CDLL(str(path))
     with pytest.raises(AttributeError, match="undefined symbol: cuInit"):
         _ = library.cuInit
@@ -46,7 +47,7 @@ def test_ldconfig_makes_its_link_and_caches_it(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/ld.so.conf").write_text("/usr/lib\n")
-    for machine, name in (("x86_64", "wide"), ("i386", "narrow")):
+    for machine, name in (("x86_64", "wide"), ("i686", "narrow")):
         data = elf.shared_object(f"lib{name}.so.1", machine, ("libc.so.6",), "SIMULATED")
         (folder / f"lib{name}.so.1.2.3").write_bytes(data)
     done = subprocess.run(

@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpu.recorded import DATA
 from minirun.core.errors import GPUError, UsageError
+from minirun.core.kernel.architecture import NARROW, NATIVE, of_machine
 from minirun.gpu.drivers import inventory
 from minirun.gpu.simulated import LAYOUT, build, spec
 
@@ -28,11 +30,24 @@ def files(root: str) -> dict[str, str]:
     return found
 
 
+def measured() -> list[dict[str, Any]]:
+    """The real driver's files, measured on x86_64, where this machine has them."""
+    own, narrow = (of_machine(name).triplet for name in ("x86_64", "i686"))
+    found = []
+    for row in json.loads((DATA / "host-manifest.json").read_text())["entries"]:
+        if narrow in row["path"]:
+            found += (
+                [{**row, "path": row["path"].replace(narrow, NARROW.triplet)}] if NARROW else []
+            )
+        else:
+            bits = {"elf": str(NATIVE.bits)} if row.get("elf") == "64" else {}
+            found.append({**row, "path": row["path"].replace(own, NATIVE.triplet), **bits})
+    return found
+
+
 def test_every_file_of_the_real_driver_is_there(store: str) -> None:
-    manifest = json.loads((DATA / "host-manifest.json").read_text())
     wanted = {
-        row["path"]: row["target"] if row["kind"] == "symlink" else "file"
-        for row in manifest["entries"]
+        row["path"]: row["target"] if row["kind"] == "symlink" else "file" for row in measured()
     }
     root = inventory("simulated", store).root
     found = files(root)
@@ -44,10 +59,9 @@ def test_every_file_of_the_real_driver_is_there(store: str) -> None:
 def test_the_sonames_are_the_real_ones(store: str) -> None:
     from elftools.elf.elffile import ELFFile
 
-    manifest = json.loads((DATA / "host-manifest.json").read_text())
     root = inventory("simulated", store).root
     compared = 0
-    for row in manifest["entries"]:
+    for row in measured():
         if row["kind"] == "file" and row.get("soname"):
             with open(root + row["path"], "rb") as stream:
                 file = ELFFile(stream)
@@ -55,7 +69,7 @@ def test_the_sonames_are_the_real_ones(store: str) -> None:
                 (soname,) = (t.soname for t in dynamic.iter_tags() if t.entry.d_tag == "DT_SONAME")
             assert (soname, str(file.elfclass)) == (row["soname"], row["elf"]), row["path"]
             compared += 1
-    assert compared > 40
+    assert compared > (40 if NARROW else 20)
 
 
 def test_every_file_says_simulated(store: str) -> None:

@@ -62,7 +62,7 @@ def test_one_that_cannot_be_compiled_leaves_nothing(minirun: Program) -> None:
     calls = [
         {"names": ["personality"], "action": "SCMP_ACT_ALLOW",
          "args": [{"index": 0, "value": value, "op": "SCMP_CMP_EQ"}]}
-        for value in range(3000)
+        for value in range(5000)  # in 32 bits one instruction each
     ]  # fmt: skip
     bundle = minirun.root.parent / "bundle"
     (bundle / "rootfs").mkdir(parents=True)

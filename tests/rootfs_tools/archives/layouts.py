@@ -3,11 +3,11 @@
 import hashlib
 import io
 import json
-import os
 import tarfile
 from pathlib import Path
 from typing import Any
 
+from minirun.core.kernel.architecture import NATIVE
 from rootfs_tools.image_spec import MANIFESTS, OCI_CONFIG, OCI_LAYER
 
 REF_NAME = "org.opencontainers.image.ref.name"
@@ -35,7 +35,7 @@ class Blobs:
         """Store an image of these tar archives, and return the descriptor of its manifest."""
         diff_ids = ["sha256:" + hashlib.sha256(layer).hexdigest() for layer in layers]
         document = {
-            "os": "linux", "architecture": {"x86_64": "amd64"}.get(os.uname().machine, "arm64"),
+            "os": "linux", "architecture": NATIVE.go,
             "config": config or {}, "rootfs": {"type": "layers", "diff_ids": diff_ids},
         }  # fmt: skip
         manifest = {

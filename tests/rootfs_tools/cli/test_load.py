@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from minirun import cli
+from minirun.core.kernel.architecture import NATIVE
 from required import installed
 from rootfs_tools import catalogue
 from tests.rootfs_tools.layouts import LayoutFolder, listing, member, tar
@@ -105,7 +106,7 @@ def docker(path: Path, layer: str = "x/layer.tar", **changes: object) -> list[tu
     import hashlib
 
     digest = f"sha256:{hashlib.sha256(LAYERS[0]).hexdigest()}"
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
+    machine = NATIVE.go
     config = {"os": "linux", "architecture": machine, "rootfs": {"diff_ids": [digest]}}
     row = {"Config": "c.json", "RepoTags": ["app:1"], "Layers": [layer]} | changes
     return [

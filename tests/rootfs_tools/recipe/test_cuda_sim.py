@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import STORE, Program
+from minirun.core.kernel.architecture import NATIVE
 from minirun.gpu.simulated.elf import shared_object
 from rootfs_tools import catalogue, recipe
 from rootfs_tools.archives.saving import SavedSource, collected
@@ -84,7 +85,7 @@ def test_what_a_driver_answers(program: Path, gpus: str, status: int, last: str)
 
 
 def test_a_stand_in_is_named(program: Path, tmp_path: Path) -> None:
-    library = shared_object("libcuda.so.1", os.uname().machine, (), "SIMULATED")
+    library = shared_object("libcuda.so.1", NATIVE.machine, (), "SIMULATED")
     (tmp_path / "libcuda.so.1").write_bytes(library)
     assert ask(program, str(tmp_path), "1").returncode == 3
 

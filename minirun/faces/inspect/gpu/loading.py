@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 from minirun.core.errors import GPUError
 from minirun.core.keeping.record import Record
+from minirun.core.kernel.architecture import NATIVE
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.own_root import has
 from minirun.gpu.edits import Edits
 from minirun.gpu.nvidia.shared import catalog, ldcache
 
 _ASKED_FOR = ("/libcuda", "/libnvidia-ml")
-_DEBIAN, _TRIPLET = "/etc/debian_version", f"{os.uname().machine}-linux-gnu"
+_DEBIAN, _TRIPLET = "/etc/debian_version", NATIVE.triplet
 _OWN_FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
 
 

@@ -283,7 +283,7 @@ def no_mounts() -> None:
     The filter loads the call's number, compares it with three, and ends the process or lets it
     through: instructions of classic BPF, linux/filter.h. Raises OSError.
     """
-    numbers = [libc.number(165, 40), 429, 442]  # mount, move_mount, mount_setattr
+    numbers = [libc.number("mount"), 429, 442]  # mount, move_mount, mount_setattr
     load, jump, give = 0x20, 0x15, 0x06
     compared = [(jump, len(numbers) - at, 0, number) for at, number in enumerate(numbers)]
     rows = [(load, 0, 0, 0), *compared, (give, 0, 0, _ALLOW), (give, 0, 0, _KILL_PROCESS)]

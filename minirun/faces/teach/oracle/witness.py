@@ -62,7 +62,7 @@ def command_line(output: Path, calls: tuple[str, ...] = compare.TRACED) -> list[
     program = shutil.which("strace")
     if not program:
         raise MinirunError("strace is not installed", "the package is called strace", status=1)
-    listed = ",".join(f"?{name}" for name in calls)  # ?: this processor may lack some
+    listed = ",".join(f"?{name}" for name in strace.names(calls))  # ?: this processor may lack some
     return [
         program, "-f", _TIMES, "-q", "-s", str(_LONGEST), "--pidns-translation",
         "-e", f"trace={listed}", "-e", "signal=none", "-o", str(output),

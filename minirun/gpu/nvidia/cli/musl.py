@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from minirun.core.kernel.architecture import NATIVE
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.own_root import has
 from minirun.gpu.edits import Edits
@@ -17,8 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_LOADERS = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
-"""Machine → glibc's loader, a name that is part of its interface."""
 ADVICE = "take an image with glibc, such as debian or ubuntu"
 
 
@@ -42,8 +41,7 @@ def misfit_of_layers(layers: tuple[str, ...], edits: Edits) -> str:
 
 def _misfit(has_one: Callable[[tuple[str, ...]], bool], edits: Edits) -> str:
     """Return the reason, from the loaders that the image has."""
-    machine = os.uname().machine
-    name, glibc = f"ld-musl-{machine}.so.1", _LOADERS.get(machine, "/")
+    name, glibc = f"ld-musl-{NATIVE.musl}.so.1", NATIVE.loader
     # /lib may be a link, which another layer has
     if not has_one((f"/lib/{name}", f"/usr/lib/{name}")) or has_one((glibc, f"/usr{glibc}")):
         return ""

@@ -9,10 +9,9 @@ recorded before anything happens. What few containers ask for is only imported f
 
 from __future__ import annotations
 
-import os
-
 from minirun.core import events
 from minirun.core.keeping.record import Record
+from minirun.core.kernel.architecture import NARROW, NATIVE
 from minirun.core.lazy import lazy
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.operations import WriteFile
@@ -36,10 +35,6 @@ if TYPE_CHECKING:
     from minirun.gpu.nvidia.cli.compat import CompatFile
     from minirun.gpu.steps import Step
 
-_MULTIARCH = {
-    "x86_64": ("x86_64-linux-gnu", "i386-linux-gnu"),
-    "aarch64": ("aarch64-linux-gnu", "arm-linux-gnueabihf"),
-}
 LINKS = (
     ("libcuda.so", "libcuda.so", "libcuda.so.1"),
     ("libnvidia-opticalflow.so", "libnvidia-opticalflow.so", "libnvidia-opticalflow.so.1"),
@@ -61,6 +56,7 @@ class LibraryPlaces(Record):
 
     libraries: str
     libraries32: str
+    """ "" if a machine has none of 32 bits beside its own."""
     compat: tuple[CompatFile, ...] = ()
     """The image's own CUDA compatibility libraries, opened."""
 
@@ -70,10 +66,13 @@ def find_library_places(root: Root, request: NvidiaRequest) -> LibraryPlaces:
 
     If `request` is for compute, it opens the image's CUDA compatibility libraries. Raises GPUError.
     """
-    multiarch = _MULTIARCH.get(os.uname().machine)
-    if multiarch and has(root, "/etc/debian_version"):
+    if has(root, "/etc/debian_version"):
         why = "the image has /etc/debian_version"
-        container = LibraryPlaces(f"/usr/lib/{multiarch[0]}", f"/usr/lib/{multiarch[1]}")
+        folder32 = f"/usr/lib/{NARROW.triplet}" if NARROW else ""
+        container = LibraryPlaces(f"/usr/lib/{NATIVE.triplet}", folder32)
+    elif NATIVE.bits == 32:
+        why = "the image has no /etc/debian_version, and the machine 32 bits"
+        container = LibraryPlaces("/usr/lib", "")
     else:
         why = "the image has no /etc/debian_version"
         folders = [resolve(root, f"/usr/{name}", {})[0] for name in ("lib", "lib64")]
@@ -140,7 +139,7 @@ def _driver_files(
         steps.append(_profile(gpus))
     steps += _files(inventory, inventory.binaries, capabilities, "/usr/bin")
     steps += _libraries(inventory, capabilities, container)
-    folders: tuple[str, ...] = (container.libraries, container.libraries32)
+    folders = tuple(filter(None, (container.libraries, container.libraries32)))
     if container.compat:
         more, found = compat.plan(container.compat, request, inventory.driver, container.libraries)
         steps += more

@@ -7,14 +7,13 @@ cache only where a library is missing.
 
 from __future__ import annotations
 
-import os
-
+from minirun.core.kernel.architecture import NATIVE
 from minirun.gpu import driverroot
 from minirun.gpu.inventory import HostFile, Inventory, Notice
 from minirun.gpu.nvidia.shared import catalog, ldcache
 from minirun.gpu.nvidia.shared.find import real
 
-_USUAL = ("/usr/lib64", f"/usr/lib/{os.uname().machine}-linux-gnu")
+_USUAL = ("/usr/lib64", f"/usr/lib/{NATIVE.triplet}")
 """Where the libraries of a driver lie, if they lie anywhere."""
 
 

@@ -18,6 +18,7 @@ import stat
 
 from minirun.core.config import DEFAULT_PATH
 from minirun.core.errors import GPUError
+from minirun.core.kernel.architecture import NATIVE, Architecture, of_machine
 from minirun.gpu import driverroot
 from minirun.gpu.nvidia.shared import ldcache
 from minirun.gpu.nvidia.shared.catalog import LD_SO_CACHE
@@ -26,7 +27,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from minirun.gpu.nvidia.shared.log import ToolkitLog
 
-_TRIPLETS = ("x86_64-linux-gnu", "aarch64-linux-gnu")
+_TRIPLETS = (
+    *(of_machine(name).triplet for name in ("x86_64", "aarch64")),
+    *([NATIVE.triplet] if NATIVE.bits == 32 else []),
+)
+"""nvidia-ctk looks for the first two in each place; it is not made for 32 bits."""
 LIBRARY_FOLDERS = (
     "/", "/usr/lib64", *(f"/usr/lib/{name}" for name in _TRIPLETS),
     *(f"/usr/lib/{name}/nvidia/current" for name in _TRIPLETS), "/lib64",
@@ -173,14 +178,12 @@ class Finder:
         ways = (way for way in self._chains if any(matches(name_of(one), pattern) for one in way))
         return [way[-1] for way in ways]
 
-    def cached(
-        self, table: dict[str, tuple[int, ...]] = ldcache.WIDE
-    ) -> list[ldcache.LdCacheEntry]:
-        """Return this machine's libraries in ld.so.cache, of 64 bits or of ldcache.NARROW.
+    def cached(self, made_for: Architecture | None = NATIVE) -> list[ldcache.LdCacheEntry]:
+        """Return the libraries in ld.so.cache that are made for an architecture.
 
         There are none if there is no cache. Raises GPUError for a damaged one.
         """
-        return ldcache.load(self.root, self._cache, table)
+        return ldcache.load(self.root, self._cache, made_for)
 
     def has_cache(self) -> bool:
         """Return True if there is an ld.so.cache, even one that lists nothing."""

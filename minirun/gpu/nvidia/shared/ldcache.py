@@ -11,11 +11,11 @@ ldconfig is invisible to both.
 
 from __future__ import annotations
 
-import os
 import struct
 
 from minirun.core.errors import GPUError
 from minirun.core.keeping.record import Record
+from minirun.core.kernel.architecture import NATIVE, Architecture
 from minirun.gpu import driverroot
 from minirun.gpu.nvidia.shared.catalog import LD_SO_CACHE
 
@@ -26,10 +26,6 @@ _HEADER_SIZE = 48
 _ENTRY = struct.Struct("<iIIIQ")
 _LIBC6 = 3
 _ANEW = "make it anew: ldconfig"
-
-WIDE: dict[str, tuple[int, ...]] = {"x86_64": (0x0300,), "aarch64": (0x0A00,)}
-NARROW: dict[str, tuple[int, ...]] = {"x86_64": (0x0000,), "aarch64": (0x0900, 0x0B00)}
-"""Machine → the architecture bits (FLAG_REQUIRED_MASK) of its 64-bit and its 32-bit libraries."""
 
 
 class LdCacheEntry(Record):
@@ -44,10 +40,10 @@ _read: dict[tuple[int, ...], list[LdCacheEntry]] = {}
 """The cache that was read last, by what tells one file from another."""
 
 
-def load(root: str, cache: str, table: dict[str, tuple[int, ...]] = WIDE) -> list[LdCacheEntry]:
-    """Return the libraries of the loader's `cache` below `root` that this machine can load.
+def load(root: str, cache: str, made_for: Architecture | None = NATIVE) -> list[LdCacheEntry]:
+    """Return the libraries of the loader's `cache` below `root` that are made for an architecture.
 
-    `table` is WIDE or NARROW. There are none if there is no cache. The file is read once.
+    There are none for None, and none if there is no cache. The file is read once.
     Raises GPUError for a damaged one, OSError.
     """
     status = driverroot.status(root, cache)
@@ -57,8 +53,8 @@ def load(root: str, cache: str, table: dict[str, tuple[int, ...]] = WIDE) -> lis
     if key not in _read:
         _read.clear()
         _read[key] = parse(driverroot.read(root, cache), root + cache)
-    architectures = table.get(os.uname().machine, ())
-    return [entry for entry in _read[key] if entry.arch in architectures]
+    bits = made_for.cache if made_for else ()
+    return [entry for entry in _read[key] if entry.arch in bits]
 
 
 def parse(data: bytes, path: str = LD_SO_CACHE) -> list[LdCacheEntry]:

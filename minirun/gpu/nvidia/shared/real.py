@@ -27,13 +27,13 @@ import stat
 from minirun.core import events
 from minirun.core.errors import GPUError
 from minirun.core.keeping.numbers import whole
+from minirun.core.kernel.architecture import NARROW, NATIVE, Architecture
 from minirun.gpu import driverroot, trusted
 from minirun.gpu.driverroot import PROC, proc_root
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
-from minirun.gpu.nvidia.shared import catalog, ldcache, nvml, wsl
+from minirun.gpu.nvidia.shared import catalog, nvml, wsl
 from minirun.gpu.nvidia.shared.find import LIBRARY_FOLDERS, Finder, chain, real
 
-_Table = dict[str, tuple[int, ...]]
 _CONTAINED = "/run/nvidia/driver"
 _LOCAL = "/usr/local/nvidia"
 _LOCAL_FOLDERS = (f"{_LOCAL}/lib64", f"{_LOCAL}/lib")
@@ -108,7 +108,7 @@ def _inventory(finder: Finder, driver: str, cuda: str, gpus: tuple[Gpu, ...]) ->
         root=root,
         gpus=gpus,
         libraries=_all_libraries(finder, driver),
-        libraries32=_libraries(finder, driver, ldcache.NARROW),
+        libraries32=_libraries(finder, driver, NARROW),
         binaries=_binaries(finder),
         firmware=_firmware(finder, driver),
         sockets=_sockets(root),
@@ -208,9 +208,9 @@ def _nvml_path(finder: Finder) -> str:
     return next(found, "")
 
 
-def _libraries(finder: Finder, driver: str, table: _Table) -> tuple[HostFile, ...]:
+def _libraries(finder: Finder, driver: str, made_for: Architecture | None) -> tuple[HostFile, ...]:
     """Return one file for each library of the catalogue: this driver's that is listed last."""
-    entries, files = finder.cached(table), []
+    entries, files = finder.cached(made_for), []
     for name, needs in catalog.LIBRARIES:
         paths = (real(finder.root, row.path) for row in entries if row.soname.startswith(name))
         fitting = [path for path in paths if path.endswith(f".{driver}")]
@@ -220,7 +220,7 @@ def _libraries(finder: Finder, driver: str, table: _Table) -> tuple[HostFile, ..
 
 def _all_libraries(finder: Finder, driver: str) -> tuple[HostFile, ...]:
     """Return the driver's libraries, cached or not; the log says if there is none."""
-    found = _libraries(finder, driver, ldcache.WIDE) or _find_local(finder, driver)
+    found = _libraries(finder, driver, NATIVE) or _find_local(finder, driver)
     if not found:
         hint = "driver and libraries were installed from different releases, or run ldconfig"
         why = f"no library of driver {driver} in ld.so.cache: {hint}"

@@ -29,10 +29,11 @@ from ctypes import (
 
 from minirun.core.config import DEFAULT_PATH
 from minirun.core.errors import GPUError
+from minirun.core.kernel.architecture import NARROW, NATIVE, Architecture
 from minirun.gpu import driverroot
 from minirun.gpu.driverroot import DXG
 from minirun.gpu.inventory import ControlNode, HostFile, Inventory
-from minirun.gpu.nvidia.shared import catalog, ldcache, nvml
+from minirun.gpu.nvidia.shared import catalog, nvml
 from minirun.gpu.nvidia.shared.find import Finder, real
 
 TYPE_CHECKING = False
@@ -105,16 +106,16 @@ def inventory(cache: str, user: tuple[int, int]) -> Inventory:
     binaries = [HostFile(real("", path), needs[path.rpartition("/")[2]]) for path in programs]
     return Inventory(
         driver=driver, cuda=cuda, root="", gpus=gpus,
-        libraries=_libraries(finder, ldcache.WIDE), libraries32=_libraries(finder, ldcache.NARROW),
+        libraries=_libraries(finder, NATIVE), libraries32=_libraries(finder, NARROW),
         binaries=tuple(binaries), firmware=(), sockets=(),
         nodes=(ControlNode(DXG, os.major(device), os.minor(device)),), major=0, caps_major=0,
         simulated=False, store=tuple(map(HostFile, there)),
     )  # fmt: skip
 
 
-def _libraries(finder: Finder, table: dict[str, tuple[int, ...]]) -> tuple[HostFile, ...]:
+def _libraries(finder: Finder, made_for: Architecture | None) -> tuple[HostFile, ...]:
     """Return a file for each library, whatever its version; those of Windows count first."""
-    entries, files = finder.cached(table), []
+    entries, files = finder.cached(made_for), []
     for name, needs in (*catalog.LIBRARIES, ("libdxcore.so", "")):
         chosen = ""
         for entry in entries:

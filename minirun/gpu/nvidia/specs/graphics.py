@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from minirun.core.kernel.architecture import NATIVE
 from minirun.gpu import driverroot
 from minirun.gpu.inventory import Gpu
 from minirun.gpu.nvidia.shared.find import Finder, glob
@@ -29,7 +30,7 @@ VULKAN = (
     "vulkan/icd.d/nvidia_icd.json",
     "vulkan/icd.d/nvidia_layers.json",
     "vulkan/implicit_layer.d/nvidia_layers.json",
-    f"vulkan/icd.d/nvidia_icd.{os.uname().machine}.json",
+    f"vulkan/icd.d/nvidia_icd.{NATIVE.machine}.json",
 )
 """In the container they lie below /etc, wherever the host has them."""
 _XORG = ("/usr/lib/xorg", "/usr/lib64/xorg", "/usr/X11R6/lib", "/usr/X11R6/lib64")

@@ -30,6 +30,7 @@ import zlib
 from minirun.core.errors import MinirunError
 from minirun.core.keeping.numbers import whole
 from minirun.core.kernel import files, mounts
+from minirun.core.kernel.architecture import NATIVE
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.operations import Bind, attach
 from minirun.core.rootfs.own_root import OwnRoot, has
@@ -118,10 +119,10 @@ def update_cache(root: OwnRoot, folders: tuple[str, ...], program: str) -> None:
 def _standard_folders(root: Root) -> tuple[str, ...]:
     """Return the folders that the image's own loader looks through: ld.so(8)."""
     if has(root, "/etc/debian_version"):
-        folder = f"lib/{os.uname().machine}-linux-gnu"
+        folder = f"lib/{NATIVE.triplet}"
         return f"/{folder}", f"/usr/{folder}", "/lib", "/usr/lib"
     wide = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
-    return (*wide, "/libx32", "/usr/libx32") if os.uname().machine == "x86_64" else wide
+    return (*wide, "/libx32", "/usr/libx32") if NATIVE.machine == "x86_64" else wide
 
 
 def _name_to_musl(root: Root, folders: tuple[str, ...]) -> None:
@@ -130,7 +131,7 @@ def _name_to_musl(root: Root, folders: tuple[str, ...]) -> None:
     Its file replaces the folders that are built in, of which one is not the driver's business:
     /usr/local/lib, where Alpine images of Python and others have their libraries.
     """
-    path = f"/etc/ld-musl-{os.uname().machine}.path"
+    path = f"/etc/ld-musl-{NATIVE.musl}.path"
     try:
         text = root.read(path, _PARAMS_LIMIT).decode(errors="surrogateescape")
     except FileNotFoundError:

@@ -1,7 +1,6 @@
 """`minirun gpu why`: asked, given, and what the kernel says now; then something is changed."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from conftest import Program, wait_until
 from gpu import images
 from minirun import cgroups
 from minirun.cgroups.rules import DeviceRule
+from minirun.core.kernel.architecture import NATIVE
 from minirun.faces.inspect.gpu import why
 from minirun.faces.inspect.gpu.observed import ObservedGpus, ObservedNode
 from minirun.gpu.edits import DeviceNode, Edits, GivenGpu
@@ -182,7 +182,7 @@ def test_utility_alone(minirun: Program) -> None:
     assert row["what"] == "libcuda was not given: capabilities are utility"
 
 
-LIBCUDA = f"/usr/lib/{os.uname().machine}-linux-gnu/libcuda.so.1"
+LIBCUDA = f"/usr/lib/{NATIVE.triplet}/libcuda.so.1"
 
 
 @pytest.mark.parametrize("mode", ["legacy", "cdi"])
@@ -322,12 +322,12 @@ def test_a_library_of_the_image_that_hides_the_drivers(
 
 @pytest.mark.parametrize("mode", ("legacy", "cdi"))
 @pytest.mark.parametrize(
-    "loader", ("lib/ld-musl-{}.so.1", "usr/lib/ld-musl-{}.so.1", "lib64/ld-linux-x86-64.so.2")
+    "loader", ("lib/ld-musl-{}.so.1", "usr/lib/ld-musl-{}.so.1", NATIVE.loader[1:])
 )
 def test_an_image_of_musl(minirun: Program, tmp_path: Path, loader: str, mode: str) -> None:
     """Its loader is there and glibc's is not; with neither, as in busybox, nothing is said."""
     layer = images.make(tmp_path / "store", "alpine")
-    path = layer / loader.format(os.uname().machine)
+    path = layer / loader.format(NATIVE.musl)
     path.parent.mkdir(exist_ok=True, parents=True)
     path.write_text("a loader")
     minirun.store = str(tmp_path / "store")

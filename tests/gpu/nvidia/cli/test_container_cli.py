@@ -9,6 +9,7 @@ import pytest
 
 from conftest import Program, skip
 from gpu.sandbox import Recorder, Sandbox, debian_root, fingerprint
+from minirun.core.kernel.architecture import NATIVE
 from minirun.core.rootfs.inroot import Root
 from minirun.gpu import apply, edits, ldconfig, steps
 from minirun.gpu.apply import resolve
@@ -139,7 +140,7 @@ def configure(box: Sandbox, store: str, *options: str, **more: Any) -> dict[str,
 
 
 def test_a_missing_node_leaves_nothing(debian: Sandbox, store: str) -> None:
-    (Path(debian.root) / "usr/lib/x86_64-linux-gnu/libcuda.so.1").symlink_to("an-old-one")
+    (Path(debian.root) / f"usr/lib/{NATIVE.triplet}/libcuda.so.1").symlink_to("an-old-one")
     (Path(debian.root) / "etc/ld.so.cache").write_bytes(b"the image's own")
     before = fingerprint(Path(debian.root)), debian.mounts(), os.listdir(debian.view("/dev"))
 
@@ -154,7 +155,7 @@ def test_a_missing_node_leaves_nothing(debian: Sandbox, store: str) -> None:
 
 
 def test_a_failed_ldconfig_leaves_nothing(debian: Sandbox, store: str) -> None:
-    library = Path(debian.root) / "usr/lib/x86_64-linux-gnu"
+    library = Path(debian.root) / f"usr/lib/{NATIVE.triplet}"
     (library / "libcuda.so.1").symlink_to("libcuda.so.1.0")
     (Path(debian.root) / "etc/ld.so.cache~").mkdir()  # where the program makes its new cache
     before = fingerprint(Path(debian.root)), debian.mounts()
@@ -178,7 +179,7 @@ def test_a_cgroup_that_refuses_leaves_nothing(debian: Sandbox, store: str) -> No
 def compat_image(root: Path, version: str = "560.35.05") -> Path:
     folder = root / "usr/local/cuda/compat"
     folder.mkdir(parents=True)
-    data = elf.shared_object("libcuda.so.1", "x86_64", ("libc.so.6",), "an image's own")
+    data = elf.shared_object("libcuda.so.1", NATIVE.machine, ("libc.so.6",), "an image's own")
     (folder / f"libcuda.so.{version}").write_bytes(data)
     return folder
 

@@ -24,6 +24,7 @@ from minirun.common import naming
 from minirun.core import gates
 from minirun.core.errors import GPUError
 from minirun.core.kernel import mountinfo
+from minirun.core.kernel.architecture import NATIVE
 from minirun.gpu.asked.request import NvidiaRequest
 from minirun.gpu.inventory import ControlNode, Gpu, HostFile, Inventory
 from minirun.gpu.nvidia.cli import warn
@@ -283,7 +284,7 @@ def install(root: Path, *names: str) -> None:
     (root / "etc/ld.so.conf").write_text("/usr/lib64\n")
     for name in names:
         soname = f"{name.partition('.so.')[0]}.so.1"
-        data = elf.shared_object(soname, os.uname().machine, ("libc.so.6",), "a test's")
+        data = elf.shared_object(soname, NATIVE.machine, ("libc.so.6",), "a test's")
         (root / "usr/lib64" / name).write_bytes(data)
     subprocess.run(["/sbin/ldconfig", "-r", root], check=True, capture_output=True)
 

@@ -19,7 +19,7 @@ def test_it_reads_what_ldconfig_prints() -> None:
     wanted = set()
     for line in printed.splitlines()[1:]:
         name, _, path = line.partition(" => ")
-        if path:
+        if path and "(libc6" in name:  # i386's "(ELF)" has nothing to do with a libc
             wanted.add((name.split(" (")[0].strip(), path))
     found = {(entry.soname, entry.path) for entry in ldcache.parse(CACHE.read_bytes())}
     assert found == wanted

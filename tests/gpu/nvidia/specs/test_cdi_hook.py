@@ -11,9 +11,10 @@ import pytest
 
 from gpu.sandbox import Sandbox, debian_root, fingerprint
 from minirun.core.kernel import mounts
+from minirun.core.kernel.architecture import NATIVE
 from minirun.gpu.simulated import elf
 
-LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+LIBRARIES = f"/usr/lib/{NATIVE.triplet}"
 PARAMS = "/proc/driver/nvidia/params"
 
 
@@ -71,9 +72,9 @@ def test_links_of_the_image_lead_nowhere_else(
     outside.mkdir()
     (outside / "libcuda.so").write_text("the host's")
     root = debian_root(tmp_path / "root")
-    (root / "usr/lib/x86_64-linux-gnu").rmdir()
+    (root / f"usr/lib/{NATIVE.triplet}").rmdir()
     target = str(outside) if how == "absolute" else f"../../../../{'../' * 20}{outside}"
-    (root / "usr/lib/x86_64-linux-gnu").symlink_to(target)
+    (root / f"usr/lib/{NATIVE.triplet}").symlink_to(target)
     (root / "etc/ld.so.cache").symlink_to(f"{outside}/cache")
     Path(f"{root}{outside}").mkdir(parents=True)
     before = fingerprint(outside)
@@ -116,7 +117,7 @@ def test_newer_libraries_of_the_image_come_before_the_drivers(
     driver = "/usr/lib64"
     for folder, version in ((driver, "550.163.01"), (COMPAT, "560.35.05")):
         debian.view(folder).mkdir(parents=True, exist_ok=True)
-        data = elf.shared_object("libcuda.so.1", os.uname().machine, ("libc.so.6",), "")
+        data = elf.shared_object("libcuda.so.1", NATIVE.machine, ("libc.so.6",), "")
         (debian.view(folder) / f"libcuda.so.{version}").write_bytes(data)
     debian.view("/etc/ld.so.cache").touch()
     if not conf:
@@ -240,7 +241,7 @@ def test_cuda_compat_counts_where_it_is_newer(
 
 
 DRIVER = "/usr/lib64/driver"
-MUSL = f"/etc/ld-musl-{os.uname().machine}.path"
+MUSL = f"/etc/ld-musl-{NATIVE.musl}.path"
 
 
 @pytest.mark.parametrize("release", ("alpine-release", "fedora-release"))
@@ -251,7 +252,7 @@ def test_folders_outside_debian(debian: Sandbox, call: Call, release: str) -> No
         done(call(debian, "update-ldcache", "--folder", DRIVER))
     (named,) = debian.view("/etc/ld.so.conf.d").glob("zz-nvcr-*")
     standard = named.read_text().split()
-    x32 = ["/libx32", "/usr/libx32"] if os.uname().machine == "x86_64" else []
+    x32 = ["/libx32", "/usr/libx32"] if NATIVE.machine == "x86_64" else []
     assert standard == ["/lib", "/usr/lib", "/lib64", "/usr/lib64", *x32]
     if release == "fedora-release":
         assert not debian.view(MUSL).exists()

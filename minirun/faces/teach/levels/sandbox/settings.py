@@ -14,6 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from minirun.core.kernel import architecture
 from minirun.core.process import caps
 from minirun.faces.teach.levels.sandbox import mount_guard
 from minirun.faces.teach.levels.sandbox.hostfiles import SOURCE, HostFiles
@@ -121,8 +122,7 @@ def _seccomp(listener: Path) -> dict[str, Any]:
     """Return the filter."""
     return {
         "defaultAction": "SCMP_ACT_ALLOW",
-        "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32",
-                          "SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"],
+        "architectures": [*(row.scmp for row in architecture.ROWS), "SCMP_ARCH_X32"],
         "listenerPath": str(listener),
         "syscalls": [
             *mount_guard.rules(),
