@@ -1,6 +1,7 @@
 """`minirun gpu why`: asked, given, and what the kernel says now; then something is changed."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
