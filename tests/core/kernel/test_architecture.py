@@ -74,7 +74,7 @@ def test_elfs_number(row: Architecture) -> None:
 @EVERY
 def test_debians_names(row: Architecture) -> None:
     if not shutil.which("dpkg-architecture"):
-        skip("dpkg-architecture is not installed: dpkg-dev")
+        pytest.skip("dpkg-architecture is not installed: dpkg-dev")
     for variable, expected in (("MULTIARCH", row.triplet), ("ARCH_BITS", str(row.bits))):
         argv = ["dpkg-architecture", "-a", row.debian, "-q", f"DEB_HOST_{variable}"]
         done = subprocess.run(argv, check=True, capture_output=True, text=True)
@@ -114,7 +114,7 @@ def test_libc_is_in_the_cache_as_the_table_says(row: Architecture | None) -> Non
         if entry.soname == "libc.so.6" and entry.path.startswith((folder, f"/usr{folder}"))
     }
     if not row or not found:
-        skip("no libc of this width is in /etc/ld.so.cache")
+        pytest.skip("no libc of this width is in /etc/ld.so.cache")
     assert found <= {*row.cache}
 
 
