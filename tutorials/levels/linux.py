@@ -16,6 +16,7 @@ libc.syscall.restype = ctypes.c_long
 # glibc has no function for these: their numbers, from <asm/unistd.h>
 NUMBERS = {
     "x86_64": {"clone": 56, "pivot_root": 155, "capset": 126, "bpf": 321, "close_range": 436},
+    "i686": {"clone": 120, "pivot_root": 217, "capset": 185, "bpf": 357, "close_range": 436},
     "aarch64": {"clone": 220, "pivot_root": 41, "capset": 91, "bpf": 280, "close_range": 436},
 }[platform.machine()]
 
@@ -42,7 +43,7 @@ def checked(call, result, path=None):
 
 
 def syscall(name, *arguments):
-    """Make a system call by its number. Integers become 64 bits wide, as the kernel reads them."""
+    """Make a system call by its number. Integers become as wide as a register: 64 or 32 bits."""
     wide = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     return checked(name, libc.syscall(ctypes.c_long(NUMBERS[name]), *wide))
 
