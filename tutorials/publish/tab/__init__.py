@@ -1,0 +1,3 @@
+"""The tab: a real Linux, with minirun, in a browser: `make tab`.
+
+"""
