@@ -66,11 +66,14 @@ def main() -> int:
 def build(out: Path, names: list[str], jupyterlite: Path | None = None) -> None:
     """Build the site of these lessons in an empty folder; JupyterLite is moved into it.
 
+    What `make tab` has put there is kept.
+
     Raises CalledProcessError; ValueError if a cell of a notebook fails.
     """
     sources = out.with_name(f"{out.name}-source")
-    for folder in (out, sources):
-        shutil.rmtree(folder, ignore_errors=True)
+    for folder in (*out.glob("*"), sources):
+        if folder != out / "tab":
+            shutil.rmtree(folder) if folder.is_dir() else folder.unlink(missing_ok=True)
     with ThreadPoolExecutor(len(LANGUAGES)) as pool:
         lite_too = jupyterlite is not None
         list(pool.map(lambda each: one_language(out, sources, each, names, lite_too), LANGUAGES))

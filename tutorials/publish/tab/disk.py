@@ -16,7 +16,7 @@ from backports import zstd
 from tutorials.publish.tab.root import BOOT, GUEST, ordered
 
 PART = 256 * 1024
-"""Bytes of a part, unpacked. 1 MiB was tried: fewer requests, and more bytes that are not needed."""
+"""Bytes of a part, unpacked; page/machine.js has the same number."""
 
 
 def initrd(root: Path, work: Path) -> Path:
@@ -57,7 +57,7 @@ def image(root: Path, work: Path) -> Path:
 
 
 def cut(image: Path, out: Path) -> None:
-    """Write the parts of a disk, named as v86 asks for them: FIRST-LAST, the byte after its last."""
+    """Write the parts of a disk, named as v86 asks for them: FIRST-END."""
     out.mkdir(parents=True)
     packer = zstd.ZstdCompressor(level=19)
     with open(image, "rb") as file:

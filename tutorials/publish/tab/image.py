@@ -1,4 +1,4 @@
-"""Put a tree of Debian's packages into the store as the image `ubuntu`; called in the machine's root.
+"""Puts a tree of Debian's packages into the store as the image `ubuntu`, in the machine's root.
 
 Ubuntu has had no release for i386 since 18.04. The image's origin says what it is.
 """

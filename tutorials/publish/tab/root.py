@@ -30,15 +30,17 @@ WHEELS = (
     "tomlkit==0.15.2", "urllib3==2.8.0",
 )  # fmt: skip
 """What pyproject.toml requires, and what that needs; PyYAML is Debian's."""
+PLATFORMS = ("manylinux_2_28_i686", "manylinux_2_12_i686", "any")
 MODULES = (
     "ata_piix", "sd_mod", "squashfs", "overlay", "virtio_pci", "virtio_console", "bridge", "veth",
-    "crc32c_generic", "nf_tables", "nft_chain_nat", "nft_masq", "nft_nat", "nft_ct", "nft_redir", "nft_fib_inet",
-    "nft_reject_inet", "nft_limit", "nf_conntrack_netlink", "dummy", "tun", "macvlan", "ipvlan",
-    "loop", "ext4", "sch_tbf", "sch_htb", "ifb",
+    "crc32c_generic", "nf_tables", "nft_chain_nat", "nft_masq", "nft_nat", "nft_ct", "nft_redir",
+    "nft_fib_inet", "nft_reject_inet", "nft_limit", "nf_conntrack_netlink", "dummy", "tun",
+    "macvlan", "ipvlan", "loop", "ext4", "sch_tbf", "sch_htb", "ifb",
 )  # fmt: skip
 BOOT = MODULES[:6]
 """The kernel's modules without which the disk, and the terminal, are not there."""
 SOURCE = ("minirun", "rootfs-tools", "tutorials", "README.md", "LICENSE", "pyproject.toml")
+GUEST_FILES = {"start": "opt/start", "picture.py": "opt/picture.py", "inittab": "etc/inittab"}
 HOME = "opt/minirun"
 """Where minirun's source lies in the machine."""
 GUEST = Path(__file__).with_name("guest")
@@ -50,7 +52,7 @@ def make(work: Path) -> Path:
     image, root = work / "image", work / "root"
     _bootstrap(image, BASE)
     kernel = 'apt-cache depends KERNEL | sed -n "s/.*Depends: //p"'.replace("KERNEL", KERNEL)
-    get = f'export APT_CONFIG=$MMDEBSTRAP_APT_CONFIG; apt-get -qq download $({kernel})'
+    get = f"export APT_CONFIG=$MMDEBSTRAP_APT_CONFIG; apt-get -qq download $({kernel})"
     debs = work / "kernel"
     debs.mkdir()
     _bootstrap(root, PACKAGES, f"--customize-hook=cd {debs} && {get}")
@@ -71,7 +73,7 @@ def kernel(work: Path) -> Path:
     return found
 
 
-def licences(root: Path) -> list[str]:
+def packages(root: Path) -> list[str]:
     """Return a line for each package of Debian's in the root: name, version."""
     command = ("dpkg-query", f"--admindir={root}/var/lib/dpkg", "--show")
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -146,11 +148,10 @@ def _add_minirun(root: Path) -> None:
         else:
             shutil.copy(path, home / name)
     python = ROOT / ".venv/bin/python"
-    platforms = ("--platform=manylinux_2_28_i686", "--platform=manylinux_2_12_i686", "--platform=any")
     _run(
         python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile",
         f"--target={root / PLACE}", "--python-version=3.11", "--only-binary=:all:",
-        *platforms, *WHEELS,
+        *(f"--platform={each}" for each in PLATFORMS), *WHEELS,
     )  # fmt: skip
     (root / PLACE / "minirun.pth").write_text(f"/{HOME}\n/{HOME}/rootfs-tools\n")
     compiled = ("/usr/lib/python3.11", "/usr/lib/python3", f"/{PLACE}", f"/{HOME}")
@@ -163,7 +164,7 @@ def _add_minirun(root: Path) -> None:
 
 def _add_guest(root: Path) -> None:
     """Put in what the machine executes when it starts: see guest/."""
-    for name, target in (("start", "opt/start"), ("inittab", "etc/inittab")):
+    for name, target in GUEST_FILES.items():
         shutil.copy(GUEST / name, root / target)
     (root / "opt/start").chmod(0o755)
     (root / "usr/sbin/init").symlink_to("/bin/busybox")

@@ -1,0 +1,236 @@
+// The page: it loads the machine's state, lets it go on, and joins it with a terminal and a picture.
+
+import { FitAddon } from "./addon-fit.mjs";
+import { V86 } from "./libv86.mjs";
+import { MEMORY, machine } from "./machine.js";
+import { Trouble, unpack } from "./state.js";
+import { Terminal } from "./xterm.mjs";
+
+const OFFERS = [
+  "minirun run --network none busybox true",
+  "minirun run --gpus 0,1 ubuntu sh -c 'ls /dev; nvidia-smi -L'",
+  "minirun run -it ubuntu",
+  "minirun explain pivot_root",
+  "ls /opt/minirun/tutorials",
+];
+const CLEAR = "\f";  // the shell draws its prompt anew
+const PROMPT = "# ";
+const HUNG = 20;  // seconds without one instruction
+const byId = (id) => document.getElementById(id);
+const began = performance.now();
+const since = (from) => `${((performance.now() - from) / 1000).toFixed(1)} s`;
+const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
+
+function say(text) {
+  byId("progress").textContent = text;
+  byId("progress").hidden = !text;
+}
+
+function fail(text) {
+  byId("trouble").textContent = text;
+  byId("trouble").hidden = false;
+  say("");
+}
+
+/** Write one measured figure into the footer. */
+function measured(name, text) {
+  const known = [...byId("measured").children].find((row) => row.dataset.name === name);
+  const row = known ?? document.createElement("div");
+  row.dataset.name = name;
+  const term = document.createElement("dt"), value = document.createElement("dd");
+  term.textContent = `${name}:`;
+  value.textContent = text;
+  row.replaceChildren(term, value);
+  if (!known) byId("measured").append(row);
+}
+
+function look() {
+  if (typeof WebAssembly !== "object") throw new Trouble("this browser has no WebAssembly, or it is turned off: the machine cannot run");
+  try {
+    new WebAssembly.Memory({ initial: (MEMORY + (64 << 20)) / 65536 });
+  } catch {
+    throw new Trouble(`this browser does not give ${MEMORY >> 20} MiB of memory to the machine: close other tabs, and load the page anew`);
+  }
+}
+
+async function get(name, options) {
+  const answer = await fetch(name, options).catch(() => null);
+  if (!answer?.ok) throw new Trouble(`${name} cannot be fetched (${answer ? answer.status : "no answer"}): is the web server there?`);
+  return answer;
+}
+
+/** Fetch a file and say how far it is. */
+async function download(name, bytes) {
+  const answer = await get(name), pieces = [];
+  let had = 0;
+  for (const reader = answer.body.getReader(); ;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    pieces.push(value);
+    had += value.length;
+    say(`The machine comes: ${megabytes(had)} of ${megabytes(bytes)}`);
+  }
+  return new Uint8Array(await new Blob(pieces).arrayBuffer());
+}
+
+/** Count what came over the network, and tell of a part of the disk that did not. */
+function watchNetwork() {
+  let total = 0;
+  const count = (list) => {
+    for (const each of list.getEntries()) {
+      total += each.encodedBodySize;
+      if (each.responseStatus >= 400 && each.name.includes("/disk/")) fail(`a part of the machine's disk is missing: ${each.name}`);
+    }
+    measured("fetched", megabytes(total));
+  };
+  performance.setResourceTimingBufferSize(10000);
+  new PerformanceObserver(count).observe({ type: "resource", buffered: true });
+  return () => total;
+}
+
+function watchMachine(emulator) {
+  let last = -1, quiet = 0;
+  setInterval(() => {
+    const now = emulator.get_instruction_counter();
+    quiet = now === last && document.visibilityState === "visible" ? quiet + 1 : 0;
+    last = now;
+    if (quiet === HUNG) fail(`the machine has executed nothing for ${HUNG} s: it hangs. Load the page anew; what was in it is lost`);
+  }, 1000);
+  let line = "";
+  emulator.add_listener("serial0-output-byte", (byte) => {
+    line = byte === 10 ? "" : line + String.fromCharCode(byte);
+    if (line.includes("Kernel panic")) fail(`the machine's kernel has stopped: ${line}. Load the page anew`);
+  });
+}
+
+/** The pictures: JSON lines of the second port. A frame that is not there yet gets its news later. */
+function joinPicture(emulator) {
+  const frame = byId("picture"), decoder = new TextDecoder();
+  let rest = "", ready = false, waiting = [];
+  window.addEventListener("message", (message) => {
+    if (message.source !== frame.contentWindow || message.data.had === undefined) return;
+    ready = true;
+    waiting.splice(0).forEach((news) => frame.contentWindow.postMessage(news, "*"));
+  });
+  emulator.add_listener("virtio-console1-output-bytes", (bytes) => {
+    const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      const { page, news } = JSON.parse(line);
+      if (page) {
+        ready = false;
+        waiting = [];
+        frame.srcdoc = page;
+        frame.hidden = false;
+        byId("nothing").hidden = true;
+      } else if (ready) frame.contentWindow.postMessage(news, "*");
+      else waiting.push(news);
+    }
+  });
+}
+
+/** Join the terminal, and measure: from a line that begins with minirun to the next prompt. */
+function joinTerminal(emulator, terminal) {
+  const encoder = new TextEncoder(), decoder = new TextDecoder();
+  const listeners = new Set();
+  let seen = "";
+  emulator.add_listener("virtio-console0-output-bytes", (bytes) => {
+    terminal.write(bytes);
+    seen = (seen + decoder.decode(bytes, { stream: true })).slice(-200);
+    listeners.forEach((each) => each(seen));
+  });
+  const type = (text) => emulator.bus.send("virtio-console0-input-bytes", encoder.encode(text));
+  terminal.onData(type);
+  let command = "", from = 0;
+  terminal.onKey(({ key }) => {
+    if (key !== "\r" || from) return;
+    const buffer = terminal.buffer.active;
+    const text = buffer.getLine(buffer.baseY + buffer.cursorY).translateToString(true);
+    start(text.slice(text.indexOf(PROMPT) + PROMPT.length));
+  });
+  function start(text) {
+    command = text.trim();
+    from = command.startsWith("minirun ") ? performance.now() : 0;
+    seen = "";
+  }
+  listeners.add((text) => {
+    if (!from || !/\n[^\n]*# $/.test(text.replace(/\x1b\[[0-9;?]*[a-zA-Z]/g, ""))) return;
+    measured(command, since(from));
+    from = 0;
+  });
+  return { type, listeners, enter: (text) => { start(text); type(`${text}\n`); } };
+}
+
+function resize(emulator, terminal, fit) {
+  const tell = () => {
+    fit.fit();
+    emulator.bus.send("virtio-console0-resize", [terminal.cols, terminal.rows]);
+  };
+  new ResizeObserver(tell).observe(byId("terminal"));
+  tell();
+}
+
+/** Ask for a prompt until it is there: what is sent too early is lost. */
+function prompt({ type, listeners }) {
+  return new Promise((done) => {
+    const asking = setInterval(() => type(CLEAR), 400);
+    const heard = (text) => {
+      if (!text.includes(PROMPT)) return;
+      clearInterval(asking);
+      listeners.delete(heard);
+      done();
+    };
+    listeners.add(heard);
+    type(CLEAR);
+  });
+}
+
+function offer(terminal, enter) {
+  byId("offers").replaceChildren(...OFFERS.map((text) => {
+    const item = document.createElement("li"), button = document.createElement("button");
+    button.type = "button";
+    button.textContent = text;
+    button.addEventListener("click", () => { terminal.focus(); enter(text); });
+    item.append(button);
+    return item;
+  }));
+}
+
+async function main() {
+  say("The machine comes …");
+  look();
+  const fetched = watchNetwork();
+  const about = await (await get("tab.json", { cache: "no-cache" })).json();
+  const state = unpack(await download("state.bin", about.bytes), about);
+  const loaded = performance.now();
+  say("The machine goes on …");
+  const terminal = new Terminal({ fontSize: 14, scrollback: 5000 }), fit = new FitAddon();
+  terminal.loadAddon(fit);
+  const emulator = new V86({
+    ...machine("v86.wasm", { url: "disk/part.img.zst", size: about.size, use_parts: true }),
+    initial_state: { buffer: state.slice().buffer },
+  });
+  emulator.add_listener("emulator-loaded", async () => {
+    const joined = joinTerminal(emulator, terminal);
+    byId("frame").hidden = false;
+    terminal.open(byId("terminal"));
+    joinPicture(emulator);
+    resize(emulator, terminal, fit);
+    emulator.run();
+    await prompt(joined);
+    say("");
+    measured("to the prompt", since(began));
+    measured("of these, after the download", since(loaded));
+    measured("download to the prompt", megabytes(fetched()));
+    emulator.bus.send("virtio-console1-input-bytes", new TextEncoder().encode(`${Math.round(Date.now() / 1000)}\n`));
+    watchMachine(emulator);
+    offer(terminal, joined.enter);
+    terminal.focus();
+    document.body.dataset.ready = "yes";
+  });
+}
+
+window.addEventListener("unhandledrejection", ({ reason }) => {
+  if (!(reason instanceof Trouble)) fail(`the machine has stopped: ${reason?.message ?? reason}`);
+});
+main().catch((error) => fail(error instanceof Trouble ? error.message : `the machine cannot be started: ${error.message}`));
