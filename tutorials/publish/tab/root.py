@@ -40,7 +40,11 @@ MODULES = (
 BOOT = MODULES[:6]
 """The kernel's modules without which the disk, and the terminal, are not there."""
 SOURCE = ("minirun", "rootfs-tools", "tutorials", "README.md", "LICENSE", "pyproject.toml")
-GUEST_FILES = {"start": "opt/start", "picture.py": "opt/picture.py", "inittab": "etc/inittab"}
+GUEST_FILES = {
+    "start": "opt/start", "picture.py": "opt/picture.py", "inittab": "etc/inittab",
+    "profile.sh": "etc/profile.d/tab.sh",
+}  # fmt: skip
+"""File of guest/ → where it is in the machine; its init is the initrd's."""
 HOME = "opt/minirun"
 """Where minirun's source lies in the machine."""
 GUEST = Path(__file__).with_name("guest")

@@ -2,8 +2,8 @@
 
 It reads the logs of containers, and writes one line of JSON for each news to the second port of the
 console: {"page": HTML} for a new container, then {"news": …} as minirun.faces.show.web.board makes
-them. In the other direction comes the time of day, once: a saved machine has an old one. It is of
-sched(7)'s SCHED_IDLE, so that it draws if a run waits or is over.
+them. In the other direction comes one line: the time of day, for a saved machine has an old one,
+and the reader's language. It is of sched(7)'s SCHED_IDLE: it draws if a run waits or is over.
 """
 
 from __future__ import annotations
@@ -29,17 +29,15 @@ HISTORY = f"{places.ROOT}/{places.HISTORY}"
 def main() -> None:
     """Serve until the machine ends."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    port = os.open(PORT, os.O_RDWR | os.O_NOCTTY)
-    tty.setraw(port)
-    seen = set(logs())
+    page, seen = BrowserPage(PORT), set(logs())
     while True:
         found = logs()
         new = [each for each in found if each not in seen]
         seen = {*found, *new}
         if new:
-            show(port, new[-1], found[new[-1]])
+            page.show(new[-1], found[new[-1]])
         else:
-            pause(port)
+            page.pause()
 
 
 def logs() -> dict[str, str]:
@@ -60,40 +58,48 @@ def id_of(path: str) -> str:
     return os.path.basename(folder) if name == places.EVENTS else name.split(".")[2]
 
 
-def show(port: int, container: str, path: str) -> None:
-    """Show a run until its command is started, a stage has failed, or another run begins."""
-    board, tail = Board(container, "en"), Tail(path)
-    board.add(*tail.events())
-    if not board.events:
-        return
-    send(port, {"page": board.page(presenter=False, framed=True)})
-    while not board.over:
-        version, had = board.version, len(board.events)
+class BrowserPage:
+    """The page in the browser, at the other end of the port."""
+
+    def __init__(self, port: str) -> None:
+        self.fd = os.open(port, os.O_RDWR | os.O_NOCTTY)
+        tty.setraw(self.fd)
+        self.language = "en"
+
+    def show(self, container: str, path: str) -> None:
+        """Show a run until its command is started, a stage has failed, or another run begins."""
+        board, tail = Board(container, self.language), Tail(path)
         board.add(*tail.events())
-        if any(each.kind == "end" and (each.stage == LAST or each.ret) for each in board.events):
-            board.show(over=True)
-        if news := board.news(version, had, 0):
-            send(port, {"news": news})
-        elif list(logs())[-1:] != [container]:
-            break
-        else:
-            pause(port)
-    tail.close()
+        if board.events:
+            self.send({"page": board.page(presenter=False, framed=True)})
+        while board.events and not board.over:
+            version, had = board.version, len(board.events)
+            board.add(*tail.events())
+            ends = (each for each in board.events if each.kind == "end")
+            if any(each.stage == LAST or each.ret for each in ends):
+                board.show(over=True)
+            if news := board.news(version, had, 0):
+                self.send({"news": news})
+            elif list(logs())[-1:] != [container]:
+                break
+            else:
+                self.pause()
+        tail.close()
 
+    def send(self, message: dict[str, object]) -> None:
+        """Write one line."""
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            data = data[os.write(self.fd, data) :]
 
-def send(port: int, message: dict[str, object]) -> None:
-    """Write one line."""
-    data = json.dumps(message).encode() + b"\n"
-    while data:
-        data = data[os.write(port, data) :]
-
-
-def pause(port: int) -> None:
-    """Wait a moment; a line that comes is the time of day, in seconds since 1970."""
-    if select.select([port], [], [], PAUSE)[0]:
-        text = os.read(port, 64).decode(errors="replace").strip()
-        if text.isdecimal():
-            time.clock_settime(time.CLOCK_REALTIME, int(text))
+    def pause(self) -> None:
+        """Wait a moment; a line that comes is SECONDS LANGUAGE, the former since 1970."""
+        if not select.select([self.fd], [], [], PAUSE)[0]:
+            return
+        seconds, _, language = os.read(self.fd, 64).decode(errors="replace").strip().partition(" ")
+        if seconds.isdecimal():
+            time.clock_settime(time.CLOCK_REALTIME, int(seconds))
+            self.language = language
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 // The saved state of the machine: a line that says what it is of, then zstd's frame, as v86 reads it.
 
+import { t } from "./words.js";
+
 const SIGN = "minirun tab 1 ";
 
 /** What goes wrong is said in words for the reader of the page. */
@@ -21,16 +23,16 @@ export function crc32(bytes) {
 export function unpack(bytes, wanted) {
   const end = bytes.indexOf(10);
   const line = new TextDecoder().decode(bytes.subarray(0, Math.max(end, 0)));
-  if (!line.startsWith(SIGN)) throw new Trouble("the saved machine is damaged: it does not begin as one");
+  if (!line.startsWith(SIGN)) throw new Trouble(t("notOne"));
   const about = JSON.parse(line.slice(SIGN.length));
   for (const part of ["kernel", "minirun", "v86", "disk"]) {
     if (about[part] !== wanted[part]) {
-      throw new Trouble(`the saved machine is of another version: ${part} ${about[part]}, and not ${wanted[part]}. Load the page anew`);
+      throw new Trouble(t("otherVersion", part, about[part], wanted[part]));
     }
   }
   const state = bytes.subarray(end + 1);
   if (state.length !== about.bytes || crc32(state) !== about.crc32) {
-    throw new Trouble(`the saved machine is damaged: ${state.length} bytes came, of ${about.bytes}. Load the page anew`);
+    throw new Trouble(t("damaged", state.length, about.bytes));
   }
   return state;
 }

@@ -4,6 +4,7 @@ import { FitAddon } from "./addon-fit.mjs";
 import { V86 } from "./libv86.mjs";
 import { MEMORY, machine } from "./machine.js";
 import { Trouble, unpack } from "./state.js";
+import { language, t, translate } from "./words.js";
 import { Terminal } from "./xterm.mjs";
 
 const OFFERS = [
@@ -45,17 +46,17 @@ function measured(name, text) {
 }
 
 function look() {
-  if (typeof WebAssembly !== "object") throw new Trouble("this browser has no WebAssembly, or it is turned off: the machine cannot run");
+  if (typeof WebAssembly !== "object") throw new Trouble(t("noWasm"));
   try {
     new WebAssembly.Memory({ initial: (MEMORY + (64 << 20)) / 65536 });
   } catch {
-    throw new Trouble(`this browser does not give ${MEMORY >> 20} MiB of memory to the machine: close other tabs, and load the page anew`);
+    throw new Trouble(t("noMemory", MEMORY >> 20));
   }
 }
 
 async function get(name, options) {
   const answer = await fetch(name, options).catch(() => null);
-  if (!answer?.ok) throw new Trouble(`${name} cannot be fetched (${answer ? answer.status : "no answer"}): is the web server there?`);
+  if (!answer?.ok) throw new Trouble(t("notFetched", name, answer?.status ?? "–"));
   return answer;
 }
 
@@ -68,7 +69,7 @@ async function download(name, bytes) {
     if (done) break;
     pieces.push(value);
     had += value.length;
-    say(`The machine comes: ${megabytes(had)} of ${megabytes(bytes)}`);
+    say(t("coming", megabytes(had), megabytes(bytes)));
   }
   return new Uint8Array(await new Blob(pieces).arrayBuffer());
 }
@@ -79,9 +80,9 @@ function watchNetwork() {
   const count = (list) => {
     for (const each of list.getEntries()) {
       total += each.encodedBodySize;
-      if (each.responseStatus >= 400 && each.name.includes("/disk/")) fail(`a part of the machine's disk is missing: ${each.name}`);
+      if (each.responseStatus >= 400 && each.name.includes("/disk/")) fail(t("noPart", each.name));
     }
-    measured("fetched", megabytes(total));
+    measured(t("fetched"), megabytes(total));
   };
   performance.setResourceTimingBufferSize(10000);
   new PerformanceObserver(count).observe({ type: "resource", buffered: true });
@@ -94,12 +95,12 @@ function watchMachine(emulator) {
     const now = emulator.get_instruction_counter();
     quiet = now === last && document.visibilityState === "visible" ? quiet + 1 : 0;
     last = now;
-    if (quiet === HUNG) fail(`the machine has executed nothing for ${HUNG} s: it hangs. Load the page anew; what was in it is lost`);
+    if (quiet === HUNG) fail(t("hung", HUNG));
   }, 1000);
   let line = "";
   emulator.add_listener("serial0-output-byte", (byte) => {
     line = byte === 10 ? "" : line + String.fromCharCode(byte);
-    if (line.includes("Kernel panic")) fail(`the machine's kernel has stopped: ${line}. Load the page anew`);
+    if (line.includes("Kernel panic")) fail(t("panic", line));
   });
 }
 
@@ -197,13 +198,14 @@ function offer(terminal, enter) {
 }
 
 async function main() {
-  say("The machine comes …");
+  translate();
+  say(t("begins"));
   look();
   const fetched = watchNetwork();
   const about = await (await get("tab.json", { cache: "no-cache" })).json();
   const state = unpack(await download("state.bin", about.bytes), about);
   const loaded = performance.now();
-  say("The machine goes on …");
+  say(t("goesOn"));
   const terminal = new Terminal({ fontSize: 14, scrollback: 5000 }), fit = new FitAddon();
   terminal.loadAddon(fit);
   const emulator = new V86({
@@ -219,10 +221,10 @@ async function main() {
     emulator.run();
     await prompt(joined);
     say("");
-    measured("to the prompt", since(began));
-    measured("of these, after the download", since(loaded));
-    measured("download to the prompt", megabytes(fetched()));
-    emulator.bus.send("virtio-console1-input-bytes", new TextEncoder().encode(`${Math.round(Date.now() / 1000)}\n`));
+    measured(t("toPrompt"), since(began));
+    measured(t("afterDownload"), since(loaded));
+    measured(t("download"), megabytes(fetched()));
+    emulator.bus.send("virtio-console1-input-bytes", new TextEncoder().encode(`${Math.round(Date.now() / 1000)} ${language}\n`));
     watchMachine(emulator);
     offer(terminal, joined.enter);
     terminal.focus();
@@ -231,6 +233,6 @@ async function main() {
 }
 
 window.addEventListener("unhandledrejection", ({ reason }) => {
-  if (!(reason instanceof Trouble)) fail(`the machine has stopped: ${reason?.message ?? reason}`);
+  if (!(reason instanceof Trouble)) fail(t("stopped", reason?.message ?? reason));
 });
-main().catch((error) => fail(error instanceof Trouble ? error.message : `the machine cannot be started: ${error.message}`));
+main().catch((error) => fail(error instanceof Trouble ? error.message : t("stopped", error.message)));
