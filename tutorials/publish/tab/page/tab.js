@@ -62,7 +62,7 @@ async function get(name, options) {
 
 /** Fetch a file and say how far it is. */
 async function download(name, bytes) {
-  const answer = await get(name), pieces = [];
+  const answer = await get(name, { cache: "no-cache" }), pieces = [];
   let had = 0;
   for (const reader = answer.body.getReader(); ;) {
     const { done, value } = await reader.read();
@@ -80,7 +80,7 @@ function watchNetwork() {
   const count = (list) => {
     for (const each of list.getEntries()) {
       total += each.encodedBodySize;
-      if (each.responseStatus >= 400 && each.name.includes("/disk/")) fail(t("noPart", each.name));
+      if (each.responseStatus >= 400 && each.name.includes("/disk-")) fail(t("noPart", each.name));
     }
     measured(t("fetched"), megabytes(total));
   };
@@ -130,36 +130,35 @@ function joinPicture(emulator) {
   });
 }
 
-/** Join the terminal, and measure: from a line that begins with minirun to the next prompt. */
+/** Join the terminal, and measure what minirun takes: the shell tells where a command begins and ends. */
 function joinTerminal(emulator, terminal) {
-  const encoder = new TextEncoder(), decoder = new TextDecoder();
-  const listeners = new Set();
-  let seen = "";
-  emulator.add_listener("virtio-console0-output-bytes", (bytes) => {
-    terminal.write(bytes);
-    seen = (seen + decoder.decode(bytes, { stream: true })).slice(-200);
-    listeners.forEach((each) => each(seen));
-  });
+  const encoder = new TextEncoder();
   const type = (text) => emulator.bus.send("virtio-console0-input-bytes", encoder.encode(text));
-  terminal.onData(type);
   let command = "", from = 0;
-  terminal.onKey(({ key }) => {
-    if (key !== "\r" || from) return;
-    const buffer = terminal.buffer.active;
-    const text = buffer.getLine(buffer.baseY + buffer.cursorY).translateToString(true);
-    start(text.slice(text.indexOf(PROMPT) + PROMPT.length));
+  emulator.add_listener("virtio-console0-output-bytes", (bytes) => terminal.write(bytes));
+  terminal.onData(type);
+  terminal.parser.registerOscHandler(133, (sign) => {
+    if (sign === "C") {
+      command = typed(terminal);
+      from = performance.now();
+    } else if (sign === "D" && from) {
+      if (command.startsWith("minirun ")) measured(command, since(from));
+      from = 0;
+    }
+    return true;
   });
-  function start(text) {
-    command = text.trim();
-    from = command.startsWith("minirun ") ? performance.now() : 0;
-    seen = "";
-  }
-  listeners.add((text) => {
-    if (!from || !/\n[^\n]*# $/.test(text.replace(/\x1b\[[0-9;?]*[a-zA-Z]/g, ""))) return;
-    measured(command, since(from));
-    from = 0;
-  });
-  return { type, listeners, enter: (text) => { start(text); type(`${text}\n`); } };
+  return type;
+}
+
+/** Return the command above the cursor; the terminal may have broken its line. */
+function typed(terminal) {
+  const buffer = terminal.buffer.active;
+  let text = "", row = buffer.baseY + buffer.cursorY;
+  do {
+    row -= 1;
+    text = (buffer.getLine(row)?.translateToString(true) ?? "") + text;
+  } while (buffer.getLine(row)?.isWrapped);
+  return text.slice(text.indexOf(PROMPT) + PROMPT.length).trim();
 }
 
 function resize(emulator, terminal, fit) {
@@ -172,26 +171,30 @@ function resize(emulator, terminal, fit) {
 }
 
 /** Ask for a prompt until it is there: what is sent too early is lost. */
-function prompt({ type, listeners }) {
+function prompt(terminal, type) {
   return new Promise((done) => {
-    const asking = setInterval(() => type(CLEAR), 400);
-    const heard = (text) => {
-      if (!text.includes(PROMPT)) return;
-      clearInterval(asking);
-      listeners.delete(heard);
-      done();
-    };
-    listeners.add(heard);
     type(CLEAR);
+    const asking = setInterval(() => type(CLEAR), 1000);
+    const heard = terminal.onCursorMove(() => {
+      const buffer = terminal.buffer.active;
+      const text = buffer.getLine(buffer.baseY + buffer.cursorY).translateToString();
+      if (!text.slice(0, buffer.cursorX).endsWith(PROMPT)) return;
+      clearInterval(asking);
+      heard.dispose();
+      done();
+    });
   });
 }
 
-function offer(terminal, enter) {
+function offer(terminal, type) {
   byId("offers").replaceChildren(...OFFERS.map((text) => {
     const item = document.createElement("li"), button = document.createElement("button");
     button.type = "button";
     button.textContent = text;
-    button.addEventListener("click", () => { terminal.focus(); enter(text); });
+    button.addEventListener("click", () => {
+      terminal.focus();
+      type(`${text}\n`);
+    });
     item.append(button);
     return item;
   }));
@@ -209,24 +212,24 @@ async function main() {
   const terminal = new Terminal({ fontSize: 14, scrollback: 5000 }), fit = new FitAddon();
   terminal.loadAddon(fit);
   const emulator = new V86({
-    ...machine("v86.wasm", { url: "disk/part.img.zst", size: about.size, use_parts: true }),
+    ...machine("v86.wasm", { url: `disk-${about.disk}/part.img.zst`, size: about.size, use_parts: true }),
     initial_state: { buffer: state.slice().buffer },
   });
   emulator.add_listener("emulator-loaded", async () => {
-    const joined = joinTerminal(emulator, terminal);
+    const type = joinTerminal(emulator, terminal);
     byId("frame").hidden = false;
     terminal.open(byId("terminal"));
     joinPicture(emulator);
     resize(emulator, terminal, fit);
     emulator.run();
-    await prompt(joined);
+    await prompt(terminal, type);
     say("");
     measured(t("toPrompt"), since(began));
     measured(t("afterDownload"), since(loaded));
     measured(t("download"), megabytes(fetched()));
     emulator.bus.send("virtio-console1-input-bytes", new TextEncoder().encode(`${Math.round(Date.now() / 1000)} ${language}\n`));
     watchMachine(emulator);
-    offer(terminal, joined.enter);
+    offer(terminal, type);
     terminal.focus();
     document.body.dataset.ready = "yes";
   });
