@@ -238,7 +238,7 @@ TAB := mmdebstrap arch-test cpio seabios squashfs-tools util-linux
 
 tab: setup
 	@.ci/packages $(TAB)
-	@command -v node npm >/dev/null || .ci/packages nodejs npm
+	@{ command -v node && command -v npm; } >/dev/null || .ci/packages nodejs npm
 	@nice $(PUBLISH).tab
 
 slides: setup .venv/.site

@@ -5,6 +5,7 @@ Ubuntu has had no release for i386 since 18.04. The image's origin says what it 
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 
@@ -24,7 +25,7 @@ def main(tree: str) -> None:
         pack_tree(tree, layer)
         made = NewImage(
             origin=f"not Ubuntu: {name} for i386, by mmdebstrap, under the name ubuntu",
-            created=epoch(lambda: 0),
+            created=epoch(lambda: os.stat(f"{tree}/etc/debian_version").st_mtime),
             created_by="mmdebstrap --variant=minbase --architectures=i386",
             config={"Env": [PATH], "Cmd": ["bash"]},
             layer=layer,
