@@ -12,6 +12,8 @@ const began = performance.now();
 const seconds = () => ((performance.now() - began) / 1000).toFixed(1);
 const log = (text) => console.log(`${seconds().padStart(6)}  ${text}`);
 
+const QUIET = 5000;  // ms without a picture
+
 const LINE = "console=ttyS0 rdinit=/init quiet tsc=reliable mitigations=off random.trust_cpu=on nowatchdog"
   + " init_on_alloc=0 hardened_usercopy=off audit=0 lsm=";
 const emulator = new V86({
@@ -33,6 +35,8 @@ emulator.add_listener("virtio-console0-output-bytes", (bytes) => {
   seen += text;
   if (process.env.TAB_SHOW) process.stdout.write(text);
 });
+let drawn = performance.now();
+emulator.add_listener("virtio-console1-output-bytes", () => { drawn = performance.now(); });
 const type = (text) => emulator.bus.send("virtio-console0-input-bytes", Buffer.from(text));
 const pause = (ms) => new Promise((done) => { setTimeout(done, ms); });
 
@@ -64,6 +68,7 @@ await until("# ");
 log("the first prompt");
 const lines = fs.readFileSync(process.env.TAB_WARM ?? new URL("warm.sh", import.meta.url), "utf8").split("\n");
 for (const command of lines.filter((each) => each && !each.startsWith("#"))) console.log(await shell(command));
+while (performance.now() - drawn < QUIET) await pause(100);  // half a line would go to the page
 emulator.stop();
 const saved = await emulator.save_state();
 fs.writeFileSync(state, Buffer.from(saved));
