@@ -73,6 +73,16 @@ def test_two_gpus_are_seen(made: Path, browser: Browser) -> None:
     assert browser.run(f"{TROUBLE}.hidden")
 
 
+def test_no_key_is_lost(made: Path, browser: Browser) -> None:
+    """Also if they are pressed while the machine has much to do."""
+    text = "echo " + "0123456789" * 6
+    with served(made) as address:
+        browser.visit(address, width=1500, height=1000)
+        browser.wait(READY, 120)
+        browser.press(*"minirun --version", "Enter", *text, "Enter")
+        browser.wait(f"{TEXT}.includes('\\n' + {json.dumps(text[5:])} + '\\n')", 120)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

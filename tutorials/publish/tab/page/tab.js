@@ -16,6 +16,7 @@ const OFFERS = [
 ];
 const CLEAR = "\f";  // the shell draws its prompt anew
 const PROMPT = "# ";
+const MOST = 256;  // bytes of one buffer
 const HUNG = 20;  // seconds without one instruction
 const byId = (id) => document.getElementById(id);
 const began = performance.now();
@@ -130,10 +131,25 @@ function joinPicture(emulator) {
   });
 }
 
+/** What is typed waits until the machine has a buffer for it: v86 drops what comes before. */
+function keyboard(emulator) {
+  const encoder = new TextEncoder(), { queues } = emulator.v86.cpu.devices.virtio_console.virtio;
+  let waiting = [], timer = 0;
+  const pass = () => {
+    while (waiting.length && queues[0].has_request()) {
+      emulator.bus.send("virtio-console0-input-bytes", Uint8Array.from(waiting.splice(0, MOST)));
+    }
+    timer = waiting.length ? setTimeout(pass, 10) : 0;
+  };
+  return (text) => {
+    waiting = waiting.concat([...encoder.encode(text)]);
+    if (!timer) pass();
+  };
+}
+
 /** Join the terminal, and measure what minirun takes: the shell tells where a command begins and ends. */
 function joinTerminal(emulator, terminal) {
-  const encoder = new TextEncoder();
-  const type = (text) => emulator.bus.send("virtio-console0-input-bytes", encoder.encode(text));
+  const type = keyboard(emulator);
   let command = "", from = 0;
   emulator.add_listener("virtio-console0-output-bytes", (bytes) => terminal.write(bytes));
   terminal.onData(type);
