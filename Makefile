@@ -16,6 +16,7 @@
 # make levels  the programs of the ladder, from tutorials/levels/ladder.txt
 # make quotes  what the pages quote of the tree, written anew; what is to be read again is said
 # make site    the lessons, notebooks with outputs, reference, recordings: build/site; LESSONS="…"
+# make tab     a real Linux with minirun, in a browser: build/site/tab; as root, some minutes
 # make slides  of the lessons, for the arrow keys: build/slides; LESSONS="…" for some
 # make assignment  the labs as notebooks for nbgrader: build/assignment; LESSONS="…" for some
 # make release VERSION=X.Y.Z  write the version, build a wheel, an sdist and a .deb: build/release
@@ -30,7 +31,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: help setup packages tested launcher images demo lab quick test mutants night engines check bench matrix \
-	test-v2 journeys recordings notebooks levels quotes site slides assignment pictures reference path man \
+	test-v2 journeys recordings notebooks levels quotes site slides assignment pictures reference path man tab \
 	conformance bats release clean
 
 # the interpreter, and what makes images; what minirun can do without, for names of processes,
@@ -232,6 +233,14 @@ quotes:
 
 site: setup .venv/.site
 	@$(PUBLISH).site $(LESSONS)
+
+# Node is asked for by its programs: Debian's packages are not the only ones that have it.
+TAB := mmdebstrap arch-test cpio seabios squashfs-tools util-linux
+
+tab: setup
+	@.ci/packages $(TAB)
+	@{ command -v node && command -v npm; } >/dev/null || .ci/packages nodejs npm
+	@nice $(PUBLISH).tab
 
 slides: setup .venv/.site
 	@$(PUBLISH).slides $(LESSONS)

@@ -11,6 +11,7 @@ words after it choose lessons, or recordings. Tests import these modules as they
   quotes         make quotes      what the pages quote of the tree, written anew
   slides         make slides      a page of slides for each lesson
   site           make site        the pages; pages/ has what Sphinx reads, and the frames
+  tab            make tab         a real Linux with minirun, in a browser
   reference      make reference   the pages in tutorials/reference that are counted or collected:
                                   api, commands, conformance (its rows: table.py), docker, events
                   make path       the functions of a start: one_start, start, tracer

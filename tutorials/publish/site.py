@@ -31,10 +31,18 @@ RECORDINGS = {
     "en": ("Recordings", "Recorded starts, on pages of their own"),
     "ko": ("기록", "기록된 시작, 각각 한 페이지로"),
 }
-IN_BROWSER = {
-    "en": "The notebooks in this browser, with nothing to install: JupyterLite, from a web server",
-    "ko": "설치 없이 이 브라우저에서 노트북 실행하기: JupyterLite, 웹 서버에서",
+LITE, TAB = "lite/lab/index.html", "tab/index.html"
+BESIDE = {
+    LITE: {
+        "en": "The notebooks in this browser, with nothing to install: JupyterLite",
+        "ko": "설치 없이 이 브라우저에서 노트북 실행하기: JupyterLite",
+    },
+    TAB: {
+        "en": "minirun in this browser: a real Linux in an emulator, slow, and real",
+        "ko": "이 브라우저에서 minirun 실행하기: 에뮬레이터 안의 진짜 Linux, 느리지만 진짜다",
+    },
 }
+"""Pages that other programs make: the words of the link to them. They need a web server."""
 NAMES = {"en": "English", "ko": "한국어"}
 
 
@@ -66,22 +74,27 @@ def main() -> int:
 def build(out: Path, names: list[str], jupyterlite: Path | None = None) -> None:
     """Build the site of these lessons in an empty folder; JupyterLite is moved into it.
 
+    What `make tab` has put there is kept.
+
     Raises CalledProcessError; ValueError if a cell of a notebook fails.
     """
     sources = out.with_name(f"{out.name}-source")
-    for folder in (out, sources):
-        shutil.rmtree(folder, ignore_errors=True)
+    for folder in (*out.glob("*"), sources):
+        if folder != out / "tab":
+            shutil.rmtree(folder) if folder.is_dir() else folder.unlink(missing_ok=True)
     with ThreadPoolExecutor(len(LANGUAGES)) as pool:
-        lite_too = jupyterlite is not None
-        list(pool.map(lambda each: one_language(out, sources, each, names, lite_too), LANGUAGES))
+        beside = [LITE] * (jupyterlite is not None) + [TAB] * (out / TAB).exists()
+        list(pool.map(lambda each: one_language(out, sources, each, names, beside), LANGUAGES))
     shutil.copy(PAGES / "index.html", out)
     if jupyterlite:
         shutil.move(jupyterlite, out / "lite")
     shutil.rmtree(sources)
 
 
-def one_language(out: Path, sources: Path, language: str, names: list[str], lite_too: bool) -> None:
-    """Gather the tree of one language, and let Sphinx make its pages."""
+def one_language(
+    out: Path, sources: Path, language: str, names: list[str], beside: list[str]
+) -> None:
+    """Gather the tree of one language, and let Sphinx make its pages. `beside`: those of BESIDE."""
     tree, extra = sources / language, sources / f"{language}-extra"
     texts = contents.texts(language, names)
     notebooks = [f"notebooks/{language}/{name}.ipynb" for name in names]
@@ -98,7 +111,7 @@ def one_language(out: Path, sources: Path, language: str, names: list[str], lite
             (tree / each.first).write_text(f"# {each.title}\n{listed}", encoding="utf-8")
     record(extra / "recordings", language)
     (tree / "recordings.md").write_text(recorded(language), encoding="utf-8")
-    welcome(tree, lists, language, names, lite_too)
+    welcome(tree, lists, language, names, beside)
     words = ["-D", f"language={language}", "-D", f"html_extra_path={extra}"]
     words += ["-c", str(PAGES), "-W", "--keep-going"]
     subprocess.run(
@@ -181,7 +194,7 @@ def recorded(language: str) -> str:
 
 
 def welcome(
-    tree: Path, lists: list[Group], language: str, names: list[str], lite_too: bool
+    tree: Path, lists: list[Group], language: str, names: list[str], beside: list[str]
 ) -> None:
     """Write the first page: what minirun is, for whom, where to begin; and the lists."""
     file = PAGES / f"welcome.{language}.md"
@@ -189,8 +202,8 @@ def welcome(
     other = next(each for each in LANGUAGES if each != language)
     text = file.read_text(encoding="utf-8")
     text += f'\n<a href="../{other}/index.html">{NAMES[other]}</a>\n'
-    if lite_too:
-        where = f'<a href="../lite/lab/index.html">{IN_BROWSER[language]}</a>'
+    for page in beside:
+        where = f'<a href="../{page}">{BESIDE[page][language]}</a>'
         text += f"\n{where} (`python3 -m http.server -d build/site`)\n"
     text += toctree([*(each.first for each in lists), "recordings.md"])
     put(tree, path, text, language, names, as_page="index.md")
