@@ -99,7 +99,9 @@ def test_containerd(ctr: Ctr) -> None:
     seen = ctr.run("--env=NVIDIA_VISIBLE_DEVICES=0,2", "sh", "-c", GPUS)
     assert seen.splitlines()[:2] == ["nvidia0", "nvidia2"] and seen.count("SIMULATED") == 2
     ctr("images", "tag", IMAGE, "docker.io/library/busybox:latest")
-    assert typed(ctr, "ctr", lines("ctr run")).count("SIMULATED") == 2
+    # on a busy machine ctr has once ended with 0, and had printed nothing
+    seen = typed(ctr, "ctr", lines("ctr run")) or typed(ctr, "ctr", lines("ctr run"))
+    assert seen.count("SIMULATED") == 2
 
 
 def test_docker_and_podman(docker: Dockerlike, home: Path) -> None:
