@@ -117,7 +117,7 @@ RACES = {
     "poststart": "the hook begins after execve, and so beside the command: which of the two shells"
     " is the first to write into the file that the program reads, the kernel decides",
 }
-"""Programs that may fail by their own doing, whatever the runtime does: they get a second try."""
+"""Programs that may fail by their own doing, whatever the runtime does: they get two more tries."""
 
 
 def why(program: str, complaint: str, printed: str) -> str:

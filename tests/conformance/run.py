@@ -109,11 +109,12 @@ def _total(outcomes: list[Outcome]) -> int:
 def _run_fairly(directory: Path, name: str, runtime: str, log: Path) -> Outcome:
     """Run one program; again, and say so, where it fails for no known reason but may by itself."""
     outcome = _run(directory, name, runtime, log)
-    unexplained = not all(reason for _, _, reason in outcome.complaints)
-    why = "it took too long" if outcome.timeout else reasons.RACES.get(name, "")
-    if why and unexplained:
-        print(f"{name}: a second try: {why}", flush=True)
-        outcome = _run(directory, name, runtime, log)
+    for nth in ("second", "third"):
+        unexplained = not all(reason for _, _, reason in outcome.complaints)
+        why = "it took too long" if outcome.timeout else reasons.RACES.get(name, "")
+        if why and unexplained:
+            print(f"{name}: a {nth} try: {why}", flush=True)
+            outcome = _run(directory, name, runtime, log)
     return outcome
 
 
