@@ -42,6 +42,8 @@ def viewers(flags: RunViewFlags, *, show: bool) -> LogViewers:
     whole = step and not (lines or flags.web) and os.isatty(2)
     screen = bool(whole and _fits(_LEAST[flags.large]))
     pace = _pace(flags, held=bool(step))
+    asked = step or pace or flags.snapshots or (show and flags.progress != "auto")
+    show = _has_log(bool(asked or (show and flags.plain))) and show
     drawn = (step and not screen) or pace or flags.progress == "lanes"
     style = "plain" if flags.plain or flags.progress == "plain" else "lanes" if drawn else "summary"
     late = style == "summary" and not (flags.tty or flags.detach)
@@ -52,6 +54,15 @@ def viewers(flags: RunViewFlags, *, show: bool) -> LogViewers:
     if not (step or flags.snapshots):
         return LogViewers(options)
     return stepper_process.SteppedViewers(options)
+
+
+def _has_log(asked: bool) -> bool:
+    """Return False if there will be no log to show. Raises UsageError if a view is `asked` for."""
+    if os.environ.get("MINIRUN_LOG") != "off":
+        return True
+    if asked:
+        raise UsageError("MINIRUN_LOG=off: there is no log that a view could show", "leave it out")
+    return False
 
 
 def _step(flags: RunViewFlags) -> tuple[str, bool]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 
 from minirun.core import gates
-from minirun.core.container import Container
+from minirun.core.container import Container, log_detail
+from minirun.core.errors import UsageError
 from minirun.core.keeping import places
 from minirun.core.keeping.record import Record
 from minirun.core.keeping.settings import BOUNDARIES
@@ -82,7 +83,7 @@ class LogViewers(Viewers):
             self.log_fd = -1
 
     def start(self, container: Container) -> None:
-        """Start what the flags ask for. Raises OSError.
+        """Start what the flags ask for. Raises UsageError, OSError.
 
         A view on the caller's terminal holds the last gate (7:end) until all is shown, so that
         the command's output never mixes with it.
@@ -95,9 +96,11 @@ class LogViewers(Viewers):
         self.start_log(container)
 
     def start_log(self, container: Container) -> None:
-        """Start what writes --log as text. Raises OSError."""
+        """Start what writes --log as text. Raises UsageError, OSError."""
         settings = container.settings
         if settings.log and settings.log_format == "text":
+            if log_detail(container.config) == "off":
+                raise UsageError("MINIRUN_LOG=off: there is no log to be written to --log FILE")
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             _start(self, container, os.open(settings.log, flags, 0o644), "syscalls", "columns")
 
