@@ -72,7 +72,7 @@ class BundleOptions(Record):
         if other_hook.is_there(config):
             config.choices = config.choices._replace(gpu_hook=True)
         if config.choices.gpu_driver not in signs.OTHER_VENDORS:
-            return (of_bundle.put_into(config) if config.choices.gpus else config), None
+            return (of_bundle.put_into(config) if config.choices.nvidia_gpus else config), None
         gpus = vendor.of_bundle(config)
         if gpus:
             gpus.put_into(config.raw, ())

@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from conftest import Program
+from minirun.core.config import Config
+from minirun.core.keeping.choices import Choices
+from minirun.gpu.nvidia import hook
 
 HOOK = {"path": "/opt/nvidia-container-runtime-hook", "args": ["hook", "prestart"]}
 LIST = ("sh", "-c", "ls /dev | grep 'nvidia[0-9]'; env | grep NVIDIA")
+STATE = {"pid": 1, "bundle": "/"}
 MOUNTS = "/var/run/nvidia-container-devices"
 Maker = Callable[..., str]
 
@@ -109,3 +113,14 @@ def test_who_asked(minirun: Program, bundle: Maker) -> None:
     found = json.loads(minirun("gpu", "why", "--json", name).stdout)
     assert [(row["by"], row["what"]) for row in found["asked"]] == [("engine's flag", "--gpus 2")]
     assert [gpu["index"] for gpu in found["given"]["gpus"]] == ["2"]
+
+
+def test_the_flag_for_another_vendor_is_none_for_nvidias_hook() -> None:
+    """docker's --gpus may have put NVIDIA's hook into a bundle whose GPUs are AMD's."""
+    raw = {"root": {"path": "/"}, "process": {"env": []}, "hooks": {"prestart": [HOOK]}}
+    asked = {
+        driver: hook.in_line(Config(raw, "/", Choices(gpu_driver=driver, gpus="1")), STATE)
+        for driver in ("amd", "intel", "simulated")
+    }
+    assert asked["amd"] is None and asked["intel"] is None
+    assert "--device=1" in (asked["simulated"] or [])

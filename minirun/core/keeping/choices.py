@@ -53,6 +53,11 @@ class Choices(Record):
     bound: bool = False
     """Its init ends with its supervisor: a step of a build is nothing without the build."""
 
+    @property
+    def nvidia_gpus(self) -> str:
+        """`gpus` of a bundle if they are NVIDIA's, or simulated ones; "" if none are named."""
+        return self.gpus or "" if self.gpu_driver in ("", "nvidia", "simulated") else ""
+
     def as_json(self) -> dict[str, Any]:
         """Return what is chosen; defaults are left out."""
         rows = zip(self._asdict().items(), DEFAULTS, strict=True)

@@ -21,7 +21,7 @@ _CAPABILITIES = "NVIDIA_DRIVER_CAPABILITIES"
 
 def put_into(config: Config) -> Config:
     """Return a copy of `config` with the GPUs of its choices. Raises UsageError."""
-    text = config.choices.gpus or ""
+    text = config.choices.nvidia_gpus
     selector = parse_gpus(text)
     if selector.amount:
         hint = "as in --gpus 0,1: no GPU is reserved for a bundle"

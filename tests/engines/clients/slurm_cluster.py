@@ -59,7 +59,7 @@ class SlurmWithGpus(Slurm):
             munge(cell, key)
             script = f"mkdir {cell.home}{BUNDLES} -p; mkdir {BUNDLES}; mount --bind"
             cell.run("sh", "-ec", f"{script} {cell.home}{BUNDLES} {BUNDLES}", check=True)
-            # as a service of systemd: $HOME is nobody's
+            # as a service of systemd has it: without $HOME
             words = ("env", "--unset=HOME", program("slurmd"), "-D", "-N", name)
             cell.start(*words, log="slurmd", env=self.env)
         self.cell.wait_for(self.ready, "slurmctld")

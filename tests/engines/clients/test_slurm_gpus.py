@@ -17,7 +17,7 @@ from engines.clients.slurm_cluster import GPUS, LIST, SlurmWithGpus, SlurmWithNv
 from engines.clients.typed import play
 
 PAGE = REFERENCE / "many-machines.md"
-USER = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
+USER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_an_ordinary_user(slurm: SlurmWithGpus) -> None:
     """slurmd's children are the job's user: a user namespace. Simulated nodes need root."""
     flag = slurm.container()
     for cell in slurm.nodes.values():
-        give_to_nobody(slurm, cell.home / flag.partition("=")[2].lstrip("/"))
+        give_to_user(slurm, cell.home / flag.partition("=")[2].lstrip("/"))
     words = (*USER, *slurm.client, flag)
     done = slurm.cell.run(*words, "id", "-u", env=slurm.env)
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
@@ -130,8 +130,8 @@ def test_an_ordinary_user(slurm: SlurmWithGpus) -> None:
     assert done.returncode == 1 and "(run as root)" in done.stdout + done.stderr
 
 
-def give_to_nobody(slurm: SlurmWithGpus, bundle: Path) -> None:
-    """Make a bundle the user nobody's, with the config.json that minirun writes for such a user."""
+def give_to_user(slurm: SlurmWithGpus, bundle: Path) -> None:
+    """Give a bundle to an ordinary user, with the config.json that minirun writes for one."""
     path = bundle / "config.json"
     path.unlink()
     for entry in (bundle, *bundle.rglob("*")):

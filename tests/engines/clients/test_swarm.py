@@ -149,7 +149,7 @@ def test_a_node_that_is_not_told_of_the_variable_gives_nothing(start: Start) -> 
 
 
 def test_a_node_that_is_cut_off_goes_on(start: Start) -> None:
-    """For a while a task runs twice: nobody can tell its node to end it, until the link is back."""
+    """For a while a task runs twice: its node is not told to end it until the link is back."""
     swarm = start(heartbeat="1s")
     swarm.service("each", 1, "--replicas=3")
     assert {task.node for task in tasks_in("running", 3, swarm, "each")} == set(NAMES)

@@ -92,8 +92,8 @@ def request_sources(record: ContainerRecord, config: Config, cdi: list[str]) -> 
     devices = [name for name in cdi if not (is_flag and name.startswith(f"{kind}="))]
     if docker.gpus:
         found.append(RequestSource("command line", f"--gpus {docker.gpus}"))
-    elif how in ("legacy", "hook") and config.choices.gpus:
-        found.append(RequestSource(_FLAG, f"--gpus {config.choices.gpus}"))
+    elif how in ("legacy", "hook") and config.choices.nvidia_gpus:
+        found.append(RequestSource(_FLAG, f"--gpus {config.choices.nvidia_gpus}"))
     elif managed and how in ("legacy", "hook"):
         found.append(RequestSource("command line", f"-e {_VISIBLE}={env}"))
     elif not managed and (how or mode_of_engine(config)) and (swarm := _of_swarm(config)):

@@ -57,7 +57,7 @@ def in_line(config: Config, state: dict[str, Any]) -> list[str] | None:
     Raises GPUError, ConfigError, UsageError.
     """
     why = "what config.json says of GPUs: Figure 2"
-    if config.choices.gpus:
+    if config.choices.nvidia_gpus:
         config = of_bundle.put_into(config)  # stage 4 reads the bundle's own file, without them
         why = "what --gpus before the command says of GPUs"
     found, chosen = of_config(config.raw), settings(config.choices)
@@ -81,7 +81,7 @@ def settings(chosen: Choices) -> HookSettings:
     if not _read:
         _read.append(_load())
     found, options = _read[0], _read[0].options
-    if chosen.gpus:
+    if chosen.nvidia_gpus:
         found = found._replace(
             swarm_resources=(), accept_volume_mounts=False, accept_env_unprivileged=True
         )
