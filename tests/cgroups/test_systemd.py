@@ -47,6 +47,7 @@ def cell(request: pytest.FixtureRequest) -> Iterator[SystemdCell]:
 def bundle(cell: SystemdCell) -> Iterator[dict[str, Any]]:
     """A bundle in the cell's /run/b for a container `one`, which is gone after the test."""
     layer = layer_of("busybox")
+    cell.sh(f"systemctl stop {SCOPE} 2>/dev/null || true")  # of a test that has failed
     cell.sh(f"rm -rf /run/b; mkdir /run/b; cp -a {layer} /run/b/rootfs")
     config = json.loads(cell.sh(f"{MINIRUN} spec -b /run/b >/dev/null; cat /run/b/config.json"))
     config["process"] |= {"terminal": False, "args": ["sleep", "600"]}

@@ -75,9 +75,9 @@ class Bus:
         self._parser = Parser()
         self._jobs: dict[str, str] = {}  # how each job ended that has ended
         try:
-            self._socket = _connect(sockets[0])
+            self._socket = _connect(sockets[0], self._parser)
         except OSError:
-            self._socket = _private(sockets)
+            self._socket = _private(sockets, self._parser)
         else:
             self._call(jeepney.message_bus, "Hello")
             rule = "type='signal',sender='org.freedesktop.systemd1',member='JobRemoved'"
@@ -217,13 +217,14 @@ class Bus:
         return message
 
 
-def _connect(path: str) -> socket.socket:
-    """Return a socket that messages can be sent on. Raises OSError.
+def _connect(path: str, parser: Parser) -> socket.socket:
+    """Return a socket that messages can be sent on; `parser` gets what has come. Raises OSError.
 
     D-Bus specification, "Authentication Protocol". All is said at once and before the answer, as
     systemd's own clients do: a message that reaches systemd's socket together with BEGIN lies there
     until another one comes. No user is named: the kernel says who it is, also where a user
-    namespace has another number for it than the server.
+    namespace has another number for it than the server. Messages may follow the answer at once:
+    systemd tells all who are connected that it reloads.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -231,24 +232,26 @@ def _connect(path: str) -> socket.socket:
         connection.connect(path)
         connection.sendall(b"\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n")
         answer = b""
-        while not answer.endswith(b"\r\n") or answer == b"DATA\r\n":
+        while answer.count(b"\r\n") < (2 if answer.startswith(b"DATA\r\n") else 1):
             data = connection.recv(256)
             if not data:
                 break
             answer += data
-        if not answer.startswith(b"DATA\r\nOK "):
+        lines = answer.split(b"\r\n", 2)
+        if len(lines) < 3 or not lines[1].startswith(b"OK "):
             raise os_error(errno.EACCES, path)
+        parser.add_data(lines[2])
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _private(sockets: tuple[str, str]) -> socket.socket:
-    """Return a socket to systemd itself. Raises MinirunError."""
+def _private(sockets: tuple[str, str], parser: Parser) -> socket.socket:
+    """Return a socket to systemd itself, as _connect does. Raises MinirunError."""
     bus, private = sockets
     try:
-        return _connect(private)
+        return _connect(private, parser)
     except OSError as error:
         raise MinirunError(
             f"systemd: neither {bus} nor {private} answers:"
