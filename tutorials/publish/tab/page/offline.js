@@ -41,10 +41,9 @@ async function keep(about, text, tell) {
 }
 
 /** Return in words why nothing could be kept. */
-async function reason(error, about) {
-  if (error.name !== "QuotaExceededError") return t("notKept", error.message);
-  const { quota = 0, usage = 0 } = await navigator.storage.estimate();
-  return t("full", megabytes(about.total), megabytes(Math.max(0, quota - usage)));
+function reason(error, about) {
+  const full = error.name === "QuotaExceededError";
+  return full ? t("full", megabytes(about.total)) : t("notKept", error.message);
 }
 
 /** Offer to keep a copy, or say why that cannot be. `text`: tab.json as it came. */
@@ -79,7 +78,7 @@ async function offer(text) {
       await keep(about, text, (words) => { note.textContent = words; });
       note.textContent = t("kept", megabytes(about.total));
     } catch (error) {
-      note.replaceChildren(make("span", { className: "bad" }, await reason(error, about)));
+      note.replaceChildren(make("span", { className: "bad" }, reason(error, about)));
       await caches.delete(NAME);
       button.hidden = false;
     }
