@@ -48,6 +48,7 @@ def make(work: Path, out: Path) -> None:
         for name in files:
             shutil.copy(packages / package / name, out)
     about = versions(packages, root.kernel(work), image)
+    about |= json.loads(Path(f"{state}.json").read_text())
     disk.cut(image, out / f"disk-{about['disk']}")
     (out / "licences.txt").write_text(licences(packages, machine), encoding="utf-8")
     _write_state(state.read_bytes(), about, out)

@@ -46,12 +46,12 @@ async function download(name, bytes) {
 
 /** The machine, and all that is joined with it. */
 class Tab {
-  /** `saved`: v86's state, compressed; it is kept for the reset. */
-  constructor(emulator, saved) {
+  /** `saved`: v86's state, compressed; it is kept for the reset. `sized`: see Console. */
+  constructor(emulator, saved, sized) {
     this.emulator = emulator;
     this.saved = saved;
     this.resets = 0;  // that go on
-    this.terminal = new Console(emulator);
+    this.terminal = new Console(emulator, sized);
     this.picture = new Picture(emulator);
     this.stepper = new Stepper(this.terminal);
     this.live = new Live(emulator, (gate) => this.stepper.at(gate));
@@ -128,7 +128,7 @@ async function main() {
     initial_state: { buffer: saved },
   });
   emulator.add_listener("emulator-loaded", async () => {
-    const tab = new Tab(emulator, saved);
+    const tab = new Tab(emulator, saved, about.sized);
     await tab.start();
     measured(t("toPrompt"), since(began));
     measured(t("afterDownload"), since(loaded));

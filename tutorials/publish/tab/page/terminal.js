@@ -38,8 +38,10 @@ class Keyboard {
 
 /** The terminal in the page, and the shell behind it. */
 export class Console {
-  constructor(emulator) {
+  /** `sized`: the order in which the machine's kernel reads the size; v86 sends the rows first. */
+  constructor(emulator, sized) {
     this.emulator = emulator;
+    this.sized = sized;
     this.keyboard = new Keyboard(emulator);
     this.xterm = new Terminal({ fontSize: 14, scrollback: 5000 });
     this.fit = new FitAddon();
@@ -68,7 +70,8 @@ export class Console {
 
   resize() {
     this.fit.fit();
-    this.emulator.bus.send("virtio-console0-resize", [this.xterm.cols, this.xterm.rows]);
+    const { cols, rows } = this.xterm;
+    this.emulator.bus.send("virtio-console0-resize", this.sized === "columns first" ? [rows, cols] : [cols, rows]);
   }
 
   type(text) {
