@@ -66,14 +66,14 @@ def pressed(browser: Browser, step: str) -> None:
     """Press a button of the stepper as soon as it can be pressed."""
     selector = f"#step button[data-step={step}]"
     ready = f"document.querySelector('{selector}')?.getAttribute('aria-disabled') === 'false'"
-    browser.wait(f"!document.getElementById('step').hidden && {ready}", 300)
+    browser.wait(f"!document.getElementById('step').hidden && {ready}", 900)
     click(browser, selector)
 
 
 def runs(browser: Browser) -> None:
     """See a container run."""
     browser.press(*RUN, "Enter")
-    browser.wait(f"{MEASURED}.includes({json.dumps(RUN + ':')})", 400)
+    browser.wait(f"{MEASURED}.includes({json.dumps(RUN + ':')})", 900)
 
 
 def copy_of(folder: Path, without: str = "") -> Path:
@@ -95,9 +95,9 @@ def test_the_buttons_step_the_machine(site: str, browser: Browser) -> None:
     assert browser.run("document.getElementById('step').hidden"), "nothing is stepped yet"
     offered(browser, STEP)
     pressed(browser, "nextEvent")
-    browser.wait(f"{TEXT}.includes('after ') && {TEXT}.includes('stage 1')", 300)
+    browser.wait(f"{TEXT}.includes('after ') && {TEXT}.includes('stage 1')", 900)
     pressed(browser, "nextStage")
-    browser.wait(f"({STAGES}).split(' ')[1] !== '' || {TEXT}.includes('before stage 2')", 300)
+    browser.wait(f"({STAGES}).split(' ')[1] !== '' || {TEXT}.includes('before stage 2')", 900)
     pressed(browser, "why")
     browser.wait("document.querySelector('#step button[data-step=nextStop]')"
                  ".getAttribute('aria-disabled') === 'false'", 60)  # fmt: skip
@@ -114,11 +114,11 @@ def test_the_run_is_seen_as_it_goes_on(site: str, browser: Browser) -> None:
     """Its marks come before it is over; at the end no stage is awaited that did not come."""
     opened(browser, site)
     browser.press(*RUN, "Enter")
-    browser.wait(f"({STAGES}).includes('on')", 400)
+    browser.wait(f"({STAGES}).includes('on')", 900)
     assert RUN not in browser.run(MEASURED), "it goes on"
-    browser.wait(f"{MEASURED}.includes({json.dumps(RUN + ':')})", 400)
+    browser.wait(f"{MEASURED}.includes({json.dumps(RUN + ':')})", 900)
     browser.wait(f"({STAGES}) === 'done done done   done done'", 60)
-    browser.wait("document.getElementById('picture').dataset.ready === 'yes'", 400)
+    browser.wait("document.getElementById('picture').dataset.ready === 'yes'", 900)
     with browser.inside("!!document.querySelector('.stages .who')"):
         who = "[...document.querySelectorAll('.stages .who')].map(each => each.textContent)"
         browser.wait(f"({who}).filter(each => each === 'not in this recording').length === 2", 200)
@@ -207,7 +207,7 @@ def test_a_copy_for_which_there_is_no_room(browser: Browser, site: str) -> None:
     opened(browser, site)
     browser.call("Storage.overrideQuotaForOrigin", origin=site.rstrip("/"), quotaSize=5_000_000)
     click(browser, "#keep")
-    browser.wait(f"{KEPT}.includes('could not be kept: it needs')", 300)
+    browser.wait(f"{KEPT}.includes('could not be kept: it needs')", 900)
     assert not browser.run("document.getElementById('keep').hidden")
 
 
