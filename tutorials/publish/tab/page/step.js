@@ -32,7 +32,11 @@ export class Stepper {
       return button;
     });
     byId("step").replaceChildren(...this.buttons);
-    terminal.xterm.onRender(() => this.show());
+    this.pressed = false;  // and not answered yet: a double click passes one stop
+    terminal.xterm.onWriteParsed(() => {
+      this.pressed = false;
+      this.show();
+    });
     this.show();
   }
 
@@ -45,12 +49,13 @@ export class Stepper {
 
   isAsked() {
     const { active } = this.terminal.xterm.buffer;
-    if (active.type === "alternate") return true;
-    return [0, 1].some((up) => active.getLine(active.baseY + active.cursorY - up)?.translateToString().startsWith(PLAIN));
+    const text = (row) => active.getLine(row)?.translateToString(true) ?? "";
+    if (active.type === "alternate") return Array.from({ length: this.terminal.xterm.rows }, (_, row) => text(row)).some(Boolean);
+    return [0, 1].some((up) => text(active.baseY + active.cursorY - up).startsWith(PLAIN));
   }
 
   show() {
-    this.held = this.gate && this.isAsked() ? this.gate : null;
+    this.held = this.gate && !this.pressed && this.isAsked() ? this.gate : null;
     if (this.terminal.free) byId("step").hidden = true;  // the shell has the terminal again
     for (const button of this.buttons) {
       const no = !this.held || (button.dataset.step === "nextStage" && this.held.stage >= LAST);
@@ -62,6 +67,8 @@ export class Stepper {
     const button = this.buttons.find((each) => each.dataset.step === name);
     if (button.getAttribute("aria-disabled") === "true") return;
     this.terminal.type(ESCAPE + KEYS[name](this.held));
+    this.pressed = true;
+    this.show();
     if (name === "shell") this.terminal.focus();
   }
 }
