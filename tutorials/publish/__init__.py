@@ -25,6 +25,7 @@ Below them:
   contents       which pages the site has, and their lists
   played         a notebook as a page of the site
   lite           JupyterLite, for the site
+  in_tab         the buttons of lessons that run in the tab
   links          looks at every link of the site
   surroundings   the mounts and cgroups of a plain Debian machine, and no private names
 

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from minirun.faces import recordings
-from tutorials.publish import contents, links, lite, played
+from tutorials.publish import contents, in_tab, links, lite, played
 from tutorials.publish.contents import Group
 from tutorials.publish.notebooks import LANGUAGES, ROOT, chosen
 
@@ -102,6 +102,7 @@ def one_language(
     first = {each.first: toctree(each.pages) for each in lists if each.is_text}
     for path in texts:
         text = (ROOT / path).read_text(encoding="utf-8") + first.get(path, "")
+        text += in_tab.note(path, language) * (TAB in beside)
         put(tree, path, text, language, names)
     for path, text in zip(notebooks, played.pages(names, language), strict=True):
         put(tree, path, text, language, names)
@@ -114,6 +115,7 @@ def one_language(
     welcome(tree, lists, language, names, beside)
     words = ["-D", f"language={language}", "-D", f"html_extra_path={extra}"]
     words += ["-c", str(PAGES), "-W", "--keep-going"]
+    words += ["-D", f"html_js_files={in_tab.SCRIPT}"] * (TAB in beside)
     subprocess.run(
         [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-E", *words, tree, out / language],
         check=True,

@@ -66,11 +66,16 @@ async function shell(command) {
 emulator.add_listener("emulator-loaded", () => { emulator.run(); });
 await until("# ");
 log("the first prompt");
+// v86 sends a terminal's rows first, as older kernels read them; virtio's text has the columns first.
+emulator.bus.send("virtio-console0-resize", [100, 40]);
+const sized = (await shell("stty size")).includes("100 40") ? "columns first" : "rows first";
+emulator.bus.send("virtio-console0-resize", [80, 25]);
 const lines = fs.readFileSync(process.env.TAB_WARM ?? new URL("warm.sh", import.meta.url), "utf8").split("\n");
 for (const command of lines.filter((each) => each && !each.startsWith("#"))) console.log(await shell(command));
 while (performance.now() - drawn < QUIET) await pause(100);  // half a line would go to the page
 emulator.stop();
 const saved = await emulator.save_state();
 fs.writeFileSync(state, Buffer.from(saved));
+fs.writeFileSync(`${state}.json`, JSON.stringify({ sized }));
 log(`${(saved.byteLength / 1e6).toFixed(1)} MB of state`);
 process.exit(0);

@@ -48,9 +48,10 @@ def make(work: Path, out: Path) -> None:
         for name in files:
             shutil.copy(packages / package / name, out)
     about = versions(packages, root.kernel(work), image)
+    about |= json.loads(Path(f"{state}.json").read_text())
     disk.cut(image, out / f"disk-{about['disk']}")
-    _write_state(state.read_bytes(), about, out)
     (out / "licences.txt").write_text(licences(packages, machine), encoding="utf-8")
+    _write_state(state.read_bytes(), about, out)
 
 
 def versions(packages: Path, kernel: Path, image: Path) -> dict[str, Any]:
@@ -96,11 +97,15 @@ def _npm(work: Path) -> Path:
 
 
 def _write_state(state: bytes, about: dict[str, Any], out: Path) -> None:
+    """Write the state, and tab.json, which says what there is. All else is there."""
     packed = zstd.compress(state, LEVEL)
     head = about | {"bytes": len(packed), "crc32": zlib.crc32(packed)}
     whole = f"{SIGN}{json.dumps(head)}\n".encode() + packed
     (out / "state.bin").write_bytes(whole)
-    (out / "tab.json").write_text(json.dumps(about | {"bytes": len(whole)}, indent=1) + "\n")
+    files = sorted(path.name for path in out.iterdir() if path.is_file())
+    total = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    known = about | {"bytes": len(whole), "files": files, "total": total}
+    (out / "tab.json").write_text(json.dumps(known, indent=1) + "\n")
 
 
 def folder() -> Path:

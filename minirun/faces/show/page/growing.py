@@ -17,11 +17,14 @@ def recording(container_id: str, events: list[Event]) -> Recording:
     return Recording(container_id, clones_before_children(events)).unheld
 
 
-def news(container_id: str, events: list[Event], had: int, language: str) -> dict[str, Any]:
+def news(
+    container_id: str, events: list[Event], had: int, language: str, *, over: bool = False
+) -> dict[str, Any]:
     """Return what a page lacks that was made of the first `had` of these events.
 
     `from`: how many of its events stay as they are; those after it are replaced by `events`, with
     `rows` (the texts of the table) beside them. All else is as it is now: see page_data.data.
+    `over`: no stage is to come any more.
     """
     now = recording(container_id, events)
     since = _unchanged(recording(container_id, events[:had]), now)
@@ -40,7 +43,7 @@ def news(container_id: str, events: list[Event], had: int, language: str) -> dic
         "breaks": whole["breaks"],
         "topics": whole["topics"],
         "facts": page_data.facts(now, say),
-        "stages": [page_data.stage_facts([now], number, say, live=True) for number in range(1, 8)],
+        "stages": [page_data.stage_facts([now], n, say, live=not over) for n in range(1, 8)],
         "banner": page_data.simulated([now], say),
     }
 

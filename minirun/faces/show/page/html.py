@@ -74,7 +74,7 @@ def render(
         facts="".join(f"<li>{_facts(r, say)}</li>" for r in recordings),
         banner=_banner(recordings, say),
         starts=pair.section(say) if pair else "",
-        stages=_stages(recordings, say, live=bool(live)),
+        stages=_stages(recordings, say, live=bool(live and not live["over"])),
         figures="".join(
             f"<figure><figcaption>{_facts(r)}</figcaption>{figure_3.svg(r, axis)}</figure>"
             for r in recordings

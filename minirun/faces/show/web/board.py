@@ -76,9 +76,10 @@ class Board:
                 return None
             events, live = list(self.events), self._live()
         found: dict[str, Any] = {"live": live}
-        if len(events) != had:
-            found["grown"] = growing.news(self.id, events, had, self.language)
-        if live["over"] and events:
+        over = live["over"] and bool(events)
+        if over or len(events) != had:  # a stage that has not come by the end does not come
+            found["grown"] = growing.news(self.id, events, had, self.language, over=over)
+        if over:
             found["still"] = growing.still(self.id, events)
         return found
 

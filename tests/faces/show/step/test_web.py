@@ -17,8 +17,11 @@ from conftest import Program, processes, wait_until
 from faces.show.browser import Browser
 from faces.show.pages import show
 from minirun.core.keeping.settings import BOUNDARIES
+from minirun.faces import recordings
 from minirun.faces.show.log import recording
+from minirun.faces.show.log.event import Tail
 from minirun.faces.show.log.recording import Recording
+from minirun.faces.show.web.board import Board
 from required import installed
 
 GPUS = ("--gpus", "0,1", "--gpu-driver", "simulated")
@@ -345,3 +348,18 @@ def test_mistakes(minirun: Program, flags: tuple[str, ...], text: str) -> None:
     assert done.returncode == 125
     assert done.stderr.startswith(f"minirun: {text}") and done.stderr.count("\n") == 1
     assert minirun.left() == []
+
+
+def test_a_stage_that_did_not_come_is_not_awaited_at_the_end() -> None:
+    """A run without GPUs has no stages 4 and 5; as long as it goes on, they may come."""
+    tail = Tail(str(recordings.path("plain")))
+    events = tail.events()
+    tail.close()
+    board = Board("plain", "en")
+    board.add(*events)
+    grown = (board.news(0, 0, 0) or {})["grown"]
+    assert [n for n, who in enumerate(grown["stages"], 1) if who == "not yet"] == [4, 5]
+    board.show(over=True)
+    news = board.news(0, len(events), 0) or {}
+    assert {news["grown"]["stages"][n - 1] for n in (4, 5)} == {"not in this recording"}
+    assert ">not yet<" not in board.page(presenter=False)

@@ -1,11 +1,9 @@
 // The saved state of the machine: a line that says what it is of, then zstd's frame, as v86 reads it.
 
+import { Trouble } from "./said.js";
 import { t } from "./words.js";
 
 const SIGN = "minirun tab 1 ";
-
-/** What goes wrong is said in words for the reader of the page. */
-export class Trouble extends Error {}
 
 const TABLE = new Uint32Array(256).map((_, n) => {
   for (let bit = 0; bit < 8; bit += 1) n = n & 1 ? (n >>> 1) ^ 0xedb88320 : n >>> 1;
