@@ -49,6 +49,7 @@ HOME = "opt/minirun"
 """Where minirun's source lies in the machine."""
 GUEST = Path(__file__).with_name("guest")
 PLACE = "usr/local/lib/python3.11/dist-packages"
+DEBIAN = "usr/lib/python3/dist-packages"
 
 
 def make(work: Path) -> Path:
@@ -157,6 +158,8 @@ def _add_minirun(root: Path) -> None:
         f"--target={root / PLACE}", "--python-version=3.11", "--only-binary=:all:",
         *(f"--platform={each}" for each in PLATFORMS), *WHEELS,
     )  # fmt: skip
+    for path in (root / DEBIAN).iterdir():  # yaml, dns: minirun's launcher looks in PLACE alone
+        (root / PLACE / path.name).symlink_to(f"/{DEBIAN}/{path.name}")
     (root / PLACE / "minirun.pth").write_text(f"/{HOME}\n/{HOME}/rootfs-tools\n")
     compiled = ("/usr/lib/python3.11", "/usr/lib/python3", f"/{PLACE}", f"/{HOME}")
     for path in home.rglob("*"):  # squashfs keeps whole seconds, by which sources are known again
