@@ -21,7 +21,8 @@ BASE = ("procps", "usr-is-merged")
 """What the image has beside the packages of mmdebstrap's variant minbase."""
 PACKAGES = (
     *BASE, "busybox-static", "iproute2", "kmod", "less", "libseccomp2", "nano", "nftables",
-    "python-is-python3", "python3", "python3-dnspython", "python3-yaml", "strace", "tmux",
+    "python-is-python3", "python3", "python3-dnspython", "python3-prctl", "python3-yaml", "strace",
+    "tmux",
 )  # fmt: skip
 KERNEL = "linux-image-686"
 WHEELS = (
