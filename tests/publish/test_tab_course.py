@@ -61,7 +61,7 @@ def tab(site: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser
 def typed(browser: Browser, line: str, seconds: float) -> str:
     """Type a line, and return what it prints: as many lines as the terminal shows."""
     browser.press(*"clear; ", *line, *"; echo E''ND $?", "Enter")
-    browser.wait(f"/\\nEND \\d+\\s+\\S*#\\s*$/.test({TEXT})", seconds)
+    browser.wait(f"/(^|\\n)END \\d+\\s+\\S*#\\s*$/.test({TEXT})", seconds)
     return str(browser.run(TEXT)).replace("\xa0", " ")
 
 
