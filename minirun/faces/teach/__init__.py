@@ -6,4 +6,5 @@ observe/    tells the seven stages of a container that another runtime starts
 lab/        containers that are broken on purpose
 levels/     the ladder: programs that the learner writes, checked by what the kernel says
 permission  whether strace may trace here, and what helps
+pace        how slow this machine is: limits of time are longer on an emulated one
 """

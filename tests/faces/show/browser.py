@@ -36,7 +36,7 @@ def _is_frame(event: dict[str, Any]) -> bool:
 class Browser:
     """One page in a browser of its own, in a network namespace in which nothing is up."""
 
-    def __init__(self, profile: Path, *, loopback: bool = False) -> None:
+    def __init__(self, profile: Path, *flags: str, loopback: bool = False) -> None:
         """`loopback`: it can reach this machine's own servers, by address, and nothing else."""
         to_read, self._to = os.pipe()
         self._from, to_write = os.pipe()
@@ -44,7 +44,7 @@ class Browser:
         if loopback:
             shell = f'exec "$@" 3<&{to_read} 4>&{to_write}'
         rules = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
-        argv = [PROGRAM, *_FLAGS, rules, f"--user-data-dir={profile}", "about:blank"]
+        argv = [PROGRAM, *_FLAGS, *flags, rules, f"--user-data-dir={profile}", "about:blank"]
         self._process = subprocess.Popen(
             ["bash", "-c", shell, "bash", *argv], pass_fds=(to_read, to_write),
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

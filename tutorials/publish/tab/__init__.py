@@ -8,7 +8,11 @@ asks its own folder alone. It works from any web server: python3 -m http.server 
   image     in the machine's root: makes the image `ubuntu`
   disk      the disk in parts, and the initrd
   page      the folder of the page, put together
+  machine   the machine without a browser, in node: a command is typed, and its output read
+  tried     tries lessons, levels and labs in it; called by hand, it takes hours
+  runs      runs.toml, what of them runs, and the pages of the reference written from it
 
 Beside them: guest/, what the machine executes; boot.mjs, which starts it and types warm.sh;
+terminal.mjs, its terminal in node;
 page/, what a browser reads; package.json, the versions of what comes from npm.
 """

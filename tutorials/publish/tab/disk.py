@@ -64,3 +64,11 @@ def cut(image: Path, out: Path) -> None:
         for start in range(0, image.stat().st_size, PART):
             packed = packer.compress(file.read(PART), mode=packer.FLUSH_FRAME)
             (out / f"part-{start}-{start + PART}.img.zst").write_bytes(packed)
+
+
+def join(folder: Path, out: Path) -> None:
+    """Write the disk whose parts `cut` has written: node cannot unpack them, a browser can."""
+    with open(out, "wb") as file:
+        for start in range(0, len([*folder.iterdir()]) * PART, PART):
+            packed = (folder / f"part-{start}-{start + PART}.img.zst").read_bytes()
+            file.write(zstd.decompress(packed))

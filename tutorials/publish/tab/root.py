@@ -21,7 +21,8 @@ BASE = ("procps", "usr-is-merged")
 """What the image has beside the packages of mmdebstrap's variant minbase."""
 PACKAGES = (
     *BASE, "busybox-static", "iproute2", "kmod", "less", "libseccomp2", "nano", "nftables",
-    "python3", "python3-dnspython", "python3-yaml", "strace", "tmux",
+    "python-is-python3", "python3", "python3-dnspython", "python3-prctl", "python3-yaml", "strace",
+    "tmux",
 )  # fmt: skip
 KERNEL = "linux-image-686"
 WHEELS = (
@@ -49,6 +50,7 @@ HOME = "opt/minirun"
 """Where minirun's source lies in the machine."""
 GUEST = Path(__file__).with_name("guest")
 PLACE = "usr/local/lib/python3.11/dist-packages"
+DEBIAN = "usr/lib/python3/dist-packages"
 
 
 def make(work: Path) -> Path:
@@ -157,6 +159,8 @@ def _add_minirun(root: Path) -> None:
         f"--target={root / PLACE}", "--python-version=3.11", "--only-binary=:all:",
         *(f"--platform={each}" for each in PLATFORMS), *WHEELS,
     )  # fmt: skip
+    for path in (root / DEBIAN).iterdir():  # yaml, dns: minirun's launcher looks in PLACE alone
+        (root / PLACE / path.name).symlink_to(f"/{DEBIAN}/{path.name}")
     (root / PLACE / "minirun.pth").write_text(f"/{HOME}\n/{HOME}/rootfs-tools\n")
     compiled = ("/usr/lib/python3.11", "/usr/lib/python3", f"/{PLACE}", f"/{HOME}")
     for path in home.rglob("*"):  # squashfs keeps whole seconds, by which sources are known again
@@ -173,15 +177,31 @@ def _add_guest(root: Path) -> None:
     (root / "opt/start").chmod(0o755)
     (root / "usr/sbin/init").symlink_to("/bin/busybox")
     (root / "disk").mkdir()
-    (root / "etc/hostname").write_text("tab\n")
-    (root / "etc/hosts").write_text("127.0.0.1\tlocalhost tab\n::1\tlocalhost\n")
+    _name(root, "tab")
+
+
+def _name(root: Path, name: str) -> None:
+    """Write what mmdebstrap leaves out, or takes from the machine that it runs on."""
+    for path, text in (
+        ("hostname", f"{name}\n"),
+        ("hosts", f"127.0.0.1\tlocalhost {name}\n::1\tlocalhost\n"),
+        ("resolv.conf", ""),
+    ):
+        (root / "etc" / path).unlink(missing_ok=True)
+        (root / "etc" / path).write_text(text)
 
 
 def _add_images(image: Path, root: Path) -> None:
-    """Build the images `busybox` and `ubuntu` into the machine's store, by its own minirun."""
+    """Build the images `busybox` and `ubuntu` into the machine's store, by its own minirun.
+
+    The latter gets the files of a distribution's image, on which a container's own are mounted.
+    """
+    _name(image, "ubuntu")
     _inside(root, "python3", f"/{HOME}/rootfs-tools/build", "busybox")
     shutil.move(image, root / "tmp/image")
     shutil.copy(GUEST.with_name("image.py"), root / "tmp/image.py")
     _inside(root, "python3", "/tmp/image.py", "/tmp/image")
     shutil.rmtree(root / "tmp/image")
     (root / "tmp/image.py").unlink()
+    lock = root / "var/lib/minirun/blobs/.lock"
+    lock.unlink()  # it is opened to be written, which what lies on the disk cannot be

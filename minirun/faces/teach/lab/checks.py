@@ -17,6 +17,7 @@ from minirun.core.lazy import lazy
 from minirun.faces.teach.lab import facts
 from minirun.faces.teach.lab.folder import LabFolder
 from minirun.faces.teach.lab.labs import SOLVED
+from minirun.faces.teach.pace import pace
 from minirun.oci import validate
 
 with lazy:
@@ -28,7 +29,7 @@ _SETTLING_SECONDS = 1.2
 _LIMITS = {"slow-hook": 6.0}
 _LIMIT = 30.0
 _PACKET_SECONDS = 1.0
-"""How long the answer to a connection is waited for, on a cable of this machine."""
+"""How long the answer to a connection is waited for, on a cable of a usual machine."""
 _ASKED = "nvidia.com/gpu=0"
 _GPU_0, _GPU_1, _GPU_7 = (195, 0), (195, 1), (195, 7)
 _CHOWN, _SETGID, _SETUID = 1 << 0, 1 << 6, 1 << 7  # capabilities(7)
@@ -40,12 +41,17 @@ _TABLE_BYTES, _MOST_MEMORY = 48 << 20, 128 << 20
 def run_check(folder: LabFolder) -> str:
     """Start what run.sh starts, and return what is found. Raises MinirunError, OSError."""
     check = CHECKS[folder.name]
-    if folder.run(_LIMITS.get(folder.name, _LIMIT)) is None:
+    if folder.run(_LIMITS.get(folder.name, _LIMIT) * pace()) is None:
         return ENDLESS
-    end = time.monotonic() + _SETTLING_SECONDS
+    end = time.monotonic() + _SETTLING_SECONDS * pace()
     while (found := check(folder)) != SOLVED and time.monotonic() < end:
         time.sleep(0.1)
     return found
+
+
+def _patience() -> float:
+    """Return how long the answer to a connection is waited for, on this machine."""
+    return _PACKET_SECONDS * pace()
 
 
 def stacked_overlay(lab: LabFolder) -> str:
@@ -257,9 +263,9 @@ def dropped_packets(lab: LabFolder) -> str:
     far = facts.init_of(lab, "far")
     if not (far and facts.init_of(lab) and facts.init_of(lab, "lan")):
         return "stopped"
-    if refusal := inside.connects(far, "192.0.2.1", 8080, _PACKET_SECONDS):
+    if refusal := inside.connects(far, "192.0.2.1", 8080, _patience()):
         return "dropped" if refusal.startswith("no answer") else "refused"
-    reaches_lan = not inside.connects(far, "198.51.100.2", 80, _PACKET_SECONDS)
+    reaches_lan = not inside.connects(far, "198.51.100.2", 80, _patience())
     return "open" if reaches_lan else SOLVED
 
 
@@ -271,7 +277,7 @@ def lost_route(lab: LabFolder) -> str:
     links = {link.name: link for link in interfaces.interfaces(pid)}
     if "eth0" not in links or links["eth0"].mac != "02:00:00:00:00:07":
         return "other-mac"
-    refusal = inside.connects(pid, "192.0.2.2", 80, _PACKET_SECONDS)
+    refusal = inside.connects(pid, "192.0.2.2", 80, _patience())
     if refusal == os.strerror(errno.ENETUNREACH).lower():
         return "unreachable"
     return "no-answer" if refusal else SOLVED
@@ -282,9 +288,9 @@ def loopback_only(lab: LabFolder) -> str:
     pid, far = facts.init_of(lab), facts.init_of(lab, "far")
     if not (pid and far):
         return "stopped"
-    if refusal := inside.connects(far, "10.7.0.2", 80, _PACKET_SECONDS):
+    if refusal := inside.connects(far, "10.7.0.2", 80, _patience()):
         return "refused" if refusal == os.strerror(errno.ECONNREFUSED).lower() else "no-answer"
-    return "not-local" if inside.connects(pid, "127.0.0.1", 80, _PACKET_SECONDS) else SOLVED
+    return "not-local" if inside.connects(pid, "127.0.0.1", 80, _patience()) else SOLVED
 
 
 def large_mtu(lab: LabFolder) -> str:
@@ -294,9 +300,9 @@ def large_mtu(lab: LabFolder) -> str:
         return "stopped"
     if (facts.mtu(host, "e0"), facts.mtu(far, "eth0")) != (_TUNNEL_MTU, _USUAL_MTU):
         return "not-yours"
-    if facts.fetched(far, "10.7.0.2", "/page", _PACKET_SECONDS) >= _PAGE_BYTES:
+    if facts.fetched(far, "10.7.0.2", "/page", _patience()) >= _PAGE_BYTES:
         return SOLVED
-    return "stalls" if facts.fetched(far, "10.7.0.2", "/small", _PACKET_SECONDS) else "no-answer"
+    return "stalls" if facts.fetched(far, "10.7.0.2", "/small", _patience()) else "no-answer"
 
 
 def stale_hosts(lab: LabFolder) -> str:
@@ -310,7 +316,7 @@ def stale_hosts(lab: LabFolder) -> str:
     named = [address for address, names in inside.hosts(pid) if "db" in names]
     if not named:
         return "no-name"
-    return "old-address" if inside.connects(pid, named[0], 80, _PACKET_SECONDS) else SOLVED
+    return "old-address" if inside.connects(pid, named[0], 80, _patience()) else SOLVED
 
 
 def crashing_worker(lab: LabFolder) -> str:

@@ -17,12 +17,9 @@ import re
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,13 +30,12 @@ from minirun.core.kernel import libc
 from minirun.faces.teach.levels import material
 from minirun.faces.teach.levels.material import PROC
 from minirun.faces.teach.levels.programs import NOT_WRITTEN
+from minirun.faces.teach.pace import pace
 from minirun.oci.seccomp import compiler
 
 Answer = TypeVar("Answer")
 _SECONDS = 8.0
 """What no single start may take, on a usual machine."""
-_USUAL_START, _SLOWEST = 0.1, 8.0
-"""Seconds in which a Python starts there, and more; how many times slower a machine may be."""
 SLEEP = "1234.5"
 """Seconds that the command of a check sleeps: by them it is found."""
 _LONGEST = 1 << 20
@@ -288,20 +284,6 @@ def no_mounts() -> None:
     compared = [(jump, len(numbers) - at, 0, number) for at, number in enumerate(numbers)]
     rows = [(load, 0, 0, 0), *compared, (give, 0, 0, _ALLOW), (give, 0, 0, _KILL_PROCESS)]
     compiler.install(b"".join(struct.pack("=HBBI", *row) for row in rows))
-
-
-@cache
-def pace() -> float:
-    """Return how many times slower this machine is than a usual one, from 1 to 8.
-
-    By how long a Python takes to start, the fastest of three: an emulated machine needs 0.5 s.
-    """
-    taken = []
-    for _ in range(3):
-        begin = time.monotonic()
-        subprocess.run([sys.executable, "-I", "-S", "-c", ""], check=True)
-        taken.append(time.monotonic() - begin)
-    return min(max(min(taken) / _USUAL_START, 1.0), _SLOWEST)
 
 
 def seconds() -> float:

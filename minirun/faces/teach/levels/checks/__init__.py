@@ -40,6 +40,7 @@ from minirun.faces.teach.levels.checks import (
     runtime,
 )
 from minirun.faces.teach.levels.tried import NotYet, TriedProgram
+from minirun.faces.teach.pace import pace
 
 Check = Callable[[TriedProgram], None]
 _LONGEST = 300
@@ -173,7 +174,7 @@ def results(program: TriedProgram, *, first: bool = False) -> list[list[str]]:
 
     A mount that has appeared outside breaks much else: it is reported in place of that.
     """
-    tried.pace()  # before a program of the learner's runs beside it
+    pace()  # before a program of the learner's runs beside it
     before, found = facts.mounts(), list[list[str]]()
     end, hangs = 0.0, 0
     for promise in promises(program.number):
@@ -186,7 +187,7 @@ def results(program: TriedProgram, *, first: bool = False) -> list[list[str]]:
             key, detail = WITHHELD, ""
         hangs += key == "hangs"
         if key:
-            end = end or time.monotonic() + _AFTER_FIRST * tried.pace()
+            end = end or time.monotonic() + _AFTER_FIRST * pace()
             with suppress(OSError):  # it may have unmounted /proc, too
                 tried.kill_others()
         found.append([key, detail[:_LONGEST]])
@@ -203,7 +204,7 @@ def asked(program: TriedProgram, promise: Promise, before: dict[int, Mount]) -> 
         raise NotYet("hangs", promise.name)
 
     signal.signal(signal.SIGALRM, over)
-    signal.alarm(int(_CHECK_SECONDS * tried.pace()))
+    signal.alarm(int(_CHECK_SECONDS * pace()))
     try:
         promise.check(program)
     except (OSError, NotYet) as error:

@@ -1,0 +1,139 @@
+"""Tries the course in the tab's machine: lessons, levels, labs; writes their times into runs.toml.
+
+    python -m tutorials.publish.tab.tried [--fast] [lessons|levels|labs|NAME…]
+
+It needs what `make tab` has made. Each lesson gets a machine of its own, as after a reload; its
+blocks run in one session, in order, as runner.py runs them, but for one thing: a command that fails
+ends nothing, as nothing ends for a reader. A lesson runs if no command fails, each block prints
+what the text promises, and each look's last line is a choice of its question.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from minirun.faces.teach.lab import labs as catalogue
+from minirun.faces.teach.levels import programs
+from tutorials.publish.notebooks import lessons, source
+from tutorials.publish.runner import blocks, matches
+from tutorials.publish.source import keys, parts
+from tutorials.publish.tab import disk, page, root, runs
+from tutorials.publish.tab.machine import Machine
+
+LIMIT = 7000
+"""Seconds for a lesson, a level or a lab."""
+_NOTES = "/root/lesson"  # of the disk: a sandbox of a check shows no /run
+_SESSION = """
+set -E -o pipefail
+trap 'echo "$number: $BASH_COMMAND" >>"$notes/failed"' ERR
+for number in $(seq "$count"); do
+    { . "$notes/$number.sh"; } >"$notes/$number.out" 2>&1 </dev/null
+done
+"""
+
+
+class Tried(NamedTuple):
+    """What has been seen of a lesson, a level or a lab."""
+
+    kind: str
+    name: str
+    seconds: float
+    wrong: list[str]
+    """What did not do as it should, each in a few lines; empty if it runs."""
+
+
+def lesson(image: Path, name: str, *, fast: bool) -> Tried:
+    """Type a lesson's blocks."""
+    text = source(name, "en")
+    todo = blocks(text)
+    files = {f"{number}.sh": block.commands for number, block in enumerate(todo, 1)}
+    words = f"env notes={_NOTES} count={len(todo)} HOME={_NOTES}/home LC_ALL=C.UTF-8 PAGER=cat"
+    with Machine(image, compiled_once=fast) as machine:
+        machine.put(_NOTES, {**files, "session": _SESSION, "home/.keep": ""})
+        command = f"(cd /{root.HOME} && timeout {LIMIT} {words} bash {_NOTES}/session)"
+        done = machine.shell(command, LIMIT + 100)
+        found = machine.get(_NOTES)
+    failed = found.get("failed", "").splitlines()
+    wrong = [line for line in failed if '. "$notes/' not in line]
+    if done.status:
+        wrong.append(f"the session has ended with {done.status}: {done.said}")
+    said = [found.get(f"{number}.out", "") for number in range(1, len(todo) + 1)]
+    for number, (block, text_of) in enumerate(zip(todo, said, strict=True), 1):
+        if block.expected is not None and not matches(block.expected, text_of):
+            wrong.append(f"{number}, line {block.line}: {block.commands}prints\n{text_of}")
+    return Tried("lessons", name, done.seconds, [*wrong, *no_choices(text, said)])
+
+
+def no_choices(text: str, said: list[str]) -> Iterator[str]:
+    """Yield what a look of a lesson has found that is no choice of its question."""
+    outputs, choices = iter(said), list[str]()
+    for kind, body in parts(text):
+        if kind == "question":
+            choices = keys(body)
+        elif kind in ("shell", "answer"):
+            output = next(outputs)
+            last = output.rstrip("\n").rpartition("\n")[2].strip()
+            if kind == "answer" and last not in choices:
+                yield f"{body}finds {last!r}, which is none of {choices}; it prints\n{output}"
+
+
+def level(machine: Machine, found: programs.Level) -> Tried:
+    """Check a level's own program."""
+    file = f"/{root.HOME}/tutorials/levels/{found.file}"
+    done = machine.shell(f"minirun level check {found.number} {file}", LIMIT)
+    holds = not done.status and f"Level {found.number} holds: " in done.said
+    return Tried("levels", found.name, done.seconds, [] if holds else [done.said])
+
+
+def lab(machine: Machine, found: catalogue.LabTexts) -> Tried:
+    """Start a lab, which is broken as announced; mend it, check it, reset it."""
+    name, wrong, took = found.name, list[str](), 0.0
+    for words, sign in (
+        (f"start {name} --predict {found.broken}", "Your prediction was right."),
+        (f"solution {name} --apply", ""),
+        (f"check {name}", "Solved.\n"),
+        (f"reset {name}", name),
+    ):
+        done = machine.shell(f"minirun lab {words}", LIMIT)
+        took += done.seconds
+        if done.status or sign not in done.said:
+            wrong.append(f"minirun lab {words}: status {done.status}\n{done.said}")
+    return Tried("labs", name, took, wrong)
+
+
+def tried(image: Path, words: set[str], *, fast: bool) -> Iterator[Tried]:
+    """Yield each lesson, level and lab that is asked for."""
+    for name in lessons():
+        if {"lessons", name} & words:
+            yield lesson(image, name, fast=fast)
+    levels = [each for each in programs.levels() if not each.is_open]
+    for each in (each for each in levels if {"levels", each.name} & words):
+        with Machine(image, compiled_once=fast) as machine:
+            yield level(machine, each)
+    for one in (one for one in catalogue.labs() if {"labs", one.name} & words):
+        with Machine(image, compiled_once=fast) as machine:
+            yield lab(machine, one)
+
+
+def main(arguments: list[str]) -> int:
+    """Try them, and write what has been seen; 1 if runs.toml says otherwise of one."""
+    fast = "--fast" in arguments
+    words = {*arguments} - {"--fast"} or {*runs.KINDS}
+    surprises = 0
+    with tempfile.TemporaryDirectory(prefix="minirun-tab.") as work:
+        whole = Path(work) / "disk.img"
+        (parts_of,) = page.folder().glob("disk-*")
+        disk.join(parts_of, whole)
+        for each in tried(whole, words, fast=fast):
+            kind, name, seconds, wrong = each
+            print(f"{kind} {name}: {seconds:.0f} s", *wrong, sep="\n  ", flush=True)
+            surprises += runs.keep(kind, name, seconds, runs=not wrong, fast=fast)
+    return int(surprises > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
