@@ -52,7 +52,7 @@ def test_a_lesson_runs_in_the_browser(served: str, tmp_path: Path) -> None:
     try:
         browser.visit(f"{served}/lab/index.html?path={path}")
         ready = f"{PANEL}?.context.sessionContext.session?.kernel?.status === 'idle'"
-        browser.wait(f"typeof jupyterapp === 'object' && ({ready})")
+        browser.wait(f"typeof jupyterapp === 'object' && ({ready})", 180)
         browser.run(f"jupyterapp.shell.activateById({PANEL}.id); 1")
         for number, cell in enumerate(cells):
             browser.run(RUN)
