@@ -46,7 +46,8 @@ TESTED := busybox-static gcc libc6-dev strace hyperfine runc crun podman criu tm
 PYTHON := .venv/bin/python
 PUBLISH := $(PYTHON) -m tutorials.publish
 MINIRUN := .venv/bin/minirun
-MACHINE := .ci/packages qemu-system-x86 openssh-client
+FOREIGN := $(if $(findstring :arm64,$(SUITE)),qemu-system-arm qemu-user-static arch-test)
+MACHINE = .ci/packages $(or $(FOREIGN),qemu-system-x86) openssh-client
 SITE := import sysconfig; print(sysconfig.get_path("platlib"))
 # Debian's Go, and the libraries that OCI's runtime-tools import: for `conformance` alone
 GO_PACKAGES := apt golang-go golang-gocapability-dev golang-github-google-uuid-dev \
@@ -95,8 +96,9 @@ tested: setup .venv/.tested
 	@touch $@
 
 # No Jupyter on a machine of 32 bits: of pyzmq and psutil, which it needs, there is no wheel for it.
+EXTRAS := test $(if $(filter i686,$(shell uname -m)),,lab site grading)
 .venv/.tested: .venv/.ready
-	$(PYTHON) .ci/install test $(if $(filter i686,$(shell uname -m)),,lab site grading)
+	$(PYTHON) .ci/install $(EXTRAS)
 	@touch $@ .venv/.lab .venv/.site
 
 launcher: .venv/.ready

@@ -3,7 +3,8 @@
 The bare Debian is a directory, made by mmdebstrap (minbase and make) from this machine's sources;
 a bare Ubuntu (--suite noble) from its own archive, as the recipe ubuntu makes an image of it.
 --suite bookworm:i386 is one of another architecture, in Debian's words, that this kernel executes;
-its programs see that machine in uname(2): personality(2), by setarch(8).
+its programs see that machine in uname(2): personality(2), by setarch(8). One that it does not
+execute, such as trixie:arm64 on x86-64, runs in QEMU's user mode: foreign.py.
 It is entered by pivot_root(2) in mount and pid namespaces of its own, with this machine's kernel,
 devices, cgroups and network; what is left running in it ends with it. /dev/shm is its own: a lock
 of podman's there has the size that one architecture gives it. From Debian 13 on /tmp is a tmpfs, as
@@ -76,6 +77,12 @@ class Bare:
         suite, _, name = suite.partition(":")
         named = {row.debian: row for row in architecture.ROWS}
         self.architecture = named[name] if name else architecture.NATIVE
+        native = self.architecture.machine in (
+            architecture.NATIVE.machine,
+            architecture.NATIVE.other,
+        )
+        way = ["setarch"] if native else [sys.executable, str(Path(__file__).parent / "foreign.py")]
+        self.entry = [*way, self.architecture.machine, *PRIVATELY]
         ubuntu = ("apt", "ubuntu-keyring") if suite in UBUNTUS else ()
         self.include = ",".join((*include, *ubuntu))
         self.suite = suite
@@ -101,10 +108,10 @@ class Bare:
             ready = _archive(self.suite, place)
             options = [f"--aptopt={option}" for option in (*aptsources.options(), UNCHECKED)]
             options += [f"--keyring={ready.keyring}"] if ready.keyring else []
-            if self.architecture != architecture.NATIVE:  # this kernel executes it, without qemu
+            if self.architecture != architecture.NATIVE:  # it runs, as seen to here
                 options += [f"--architectures={self.architecture.debian}", "--skip=check/qemu"]
             argv = [
-                *PRIVATELY, "--mount-proc", "mmdebstrap", "--mode=root", "--variant=minbase",
+                *self.entry, "--mount-proc", "mmdebstrap", "--mode=root", "--variant=minbase",
                 f"--include={self.include}", *options, "--format=directory", self.suite,
                 str(self.path),
             ]  # fmt: skip
@@ -132,8 +139,7 @@ class Bare:
         packages, links = self.packages(), self.enabled()
         (self.path / "left").write_text("")
         start = time.monotonic()
-        argv = ["setarch", self.architecture.machine, *PRIVATELY]
-        argv += ["sh", "-euc", ENTER, "sh", str(self.path), target, *variables]
+        argv = [*self.entry, "sh", "-euc", ENTER, "sh", str(self.path), target, *variables]
         done = subprocess.run(argv, env=self.env, check=False)
         seconds = time.monotonic() - start
         new = {name: size for name, size in self.packages().items() if name not in packages}
