@@ -1,9 +1,9 @@
 """Runs a command in a place where programs of another processor run: foreign.py MACHINE COMMAND…
 
-QEMU's user mode translates them (qemu-MACHINE-static of Debian's qemu-user-static); the kernel calls
-it for each such program: Documentation/admin-guide/binfmt-misc.rst. What the kernel is told here
-holds in a user namespace of this command alone, in which every id is itself (Linux 6.7 and newer);
-the machine learns nothing of it. In such a namespace no device node can be made, and no sysfs
+QEMU's user mode translates them (Debian's package qemu-user-static); the kernel calls it for each
+such program: Documentation/admin-guide/binfmt-misc.rst. What the kernel is told here holds in a
+user namespace of this command alone, in which every id is itself (Linux 6.7 and newer); outside of
+it nothing changes. In such a namespace no device node can be made, and no sysfs
 mounted; mmdebstrap does without.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from minirun.core.kernel import architecture, mounts, namespaces  # noqa: E402
+from minirun.core.kernel import architecture, mounts, namespaces
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 BINFMT = "/proc/sys/fs/binfmt_misc"

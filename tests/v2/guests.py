@@ -39,7 +39,8 @@ GUESTS = {
         "qemu-system-x86_64", "qemu-system-x86", (),
         # QEMU 7.2's cmpxchg16b leaves garbage in the flags: kernels with CX16 die within seconds
         "qemu64,-svm,-cx16", "ttyS0",
-        {"": "linux-image-cloud-amd64", "noble": "linux-image-virtual"}, (), "busybox debian ubuntu",
+        {"": "linux-image-cloud-amd64", "noble": "linux-image-virtual"}, (),
+        "busybox debian ubuntu",
     ),
     "arm64": Guest(
         "qemu-system-aarch64", "qemu-system-arm", ("-machine", "virt"), "cortex-a72", "ttyAMA0",

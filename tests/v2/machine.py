@@ -160,7 +160,8 @@ def _qemu(suite: str, made: Path, place: Path, *more: str) -> list[str | Path]:
         "setpriv", "--pdeathsig", "KILL", guest.program, *guest.board, *accelerator(guest),
         "-smp", str(os.cpu_count()), "-m", str(MEMORY_MIB), "-nographic", "-no-reboot",
         "-kernel", made / "vmlinuz", "-initrd", made / "initrd.img",
-        "-append", KERNEL.format(guest.console), *_drive(made / "disk", "snapshot=on"), *_drive(place / "in", "readonly=on"), *more,
+        "-append", KERNEL.format(guest.console),
+        *_drive(made / "disk", "snapshot=on"), *_drive(place / "in", "readonly=on"), *more,
     ]  # fmt: skip
 
 
