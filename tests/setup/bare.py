@@ -30,12 +30,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP))
+sys.path[:0] = [str(TOP), str(Path(__file__).parent)]
+
+from indexes import UNCHECKED, usable  # noqa: E402
 
 from minirun.core.kernel import architecture  # noqa: E402
 from rootfs_tools.recipe import aptsources, bootstrap, text  # noqa: E402
 
-UNCHECKED = 'Acquire::Check-Valid-Until "false";'  # a mirror may be a snapshot
 CLONE = "srv/minirun"  # where tests of users without root can read it, unlike /root
 PRIVATELY = (
     "setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child",
@@ -115,9 +116,11 @@ class Bare:
                 f"--include={self.include}", *options, "--format=directory", self.suite,
                 str(self.path),
             ]  # fmt: skip
-            sources = ready.sources
-            stanzas = "\n\n".join((sources.lines, sources.stanzas)).strip()
-            argv.append("-" if self.suite == sources.suite else sources.mirror)
+            sources, stanzas = ready.sources, ""
+            if self.suite == sources.suite:
+                stanzas, left_out = usable(sources, self.architecture.debian)
+                print(*(f"{self.suite}: {line}\n" for line in left_out), sep="", end="", flush=True)
+            argv.append("-" if stanzas else sources.mirror)
             quiet = subprocess.DEVNULL
             subprocess.run(argv, input=stanzas + "\n", text=True, check=True, stderr=quiet)
         shutil.copy("/etc/resolv.conf", self.path / "etc/resolv.conf")
