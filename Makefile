@@ -96,7 +96,7 @@ tested: setup .venv/.tested
 	@touch $@
 
 # No Jupyter on a machine of 32 bits: of pyzmq and psutil, which it needs, there is no wheel for it.
-EXTRAS := test $(if $(filter i686,$(shell uname -m)),,lab site grading)
+EXTRAS := test more $(if $(filter i686,$(shell uname -m)),,lab site grading)
 .venv/.tested: .venv/.ready
 	$(PYTHON) .ci/install $(EXTRAS)
 	@touch $@ .venv/.lab .venv/.site
