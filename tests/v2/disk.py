@@ -14,16 +14,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import tomllib
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests" / "setup"))
-
-import guests  # noqa: E402
-from bare import CLONE, Bare, folder  # noqa: E402
+from machines import guests
+from machines.bare import CLONE, TOP, Bare, folder
 
 DISKS = TOP / ".v2"
 DISK_GIB = 16
@@ -70,8 +66,7 @@ def disk(suite: str) -> Path:
     DISKS.mkdir(exist_ok=True)
     with folder() as place, tempfile.TemporaryDirectory(dir=DISKS) as new:
         guest, release = guests.of(suite), suite.partition(":")[0]
-        kernel = guest.kernels.get(release) or guest.kernels[""]
-        own = (kernel, *OWN.get(release, ()))
+        own = (guest.kernel(release), *OWN.get(release, ()))
         _make(Bare(place / name, suite, [], (*own, *PACKAGES)), guest, Path(new))
         os.rename(new, path)
         os.mkdir(new)  # for TemporaryDirectory to remove
@@ -93,7 +88,7 @@ def _make(bare: Bare, guest: guests.Guest, target: Path) -> None:
     """Install what the tests need, put the unit and the user in, and make a file system of it."""
     row = bare.make("tested", *guest.variables)
     assert row.status == 0, "make tested failed in the bare Debian"
-    row = bare.make("images", *guest.variables, f"IMAGES={guest.images}")
+    row = bare.make("images", *guest.variables)
     assert row.status == 0, "no image could be built in the bare Debian"
     root = bare.path
     script = root / "usr/local/sbin" / ENTERS
@@ -113,8 +108,4 @@ def _make(bare: Bare, guest: guests.Guest, target: Path) -> None:
     assert USER in (root / "etc/subuid").read_text(), "useradd gave no further ids"
     (root / "etc/fstab").write_text("/dev/vda / ext4 rw 0 1\n")
     (root / "etc/hostname").write_text("v2\n")
-    for name in ("vmlinuz", "initrd.img"):
-        (found,) = (root / "boot").glob(f"{name}-*")
-        shutil.copy(found, target / name)
-    argv = ["mkfs.ext4", "-q", "-d", str(root), str(target / "disk"), f"{DISK_GIB}G"]
-    subprocess.run(argv, check=True)
+    guests.write_disk(root, target, DISK_GIB)

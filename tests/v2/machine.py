@@ -31,9 +31,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import guests
 from disk import DISKS, TOP, USER, disk
 
+from machines import guests
 from minirun.core.kernel.architecture import NATIVE
 
 __all__ = ["TOP", "USER", "Machine", "booted", "checkout", "run"]

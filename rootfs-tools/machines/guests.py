@@ -1,10 +1,15 @@
 """The processors of which QEMU makes a machine here, a row for each, by Debian's name.
 
 A release with an architecture is written as in bare.py: trixie, or trixie:arm64. An architecture
-that this kernel does not execute is translated twice: while the disk is made by QEMU's user mode
-(foreign.py), and in the machine by its system mode.
+that this kernel does not execute is translated by QEMU's user mode while a disk is made
+(foreign.py), and by its system mode in the machine.
 """
 
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
 from typing import NamedTuple
 
 from minirun.core.kernel import architecture
@@ -25,27 +30,32 @@ class Guest(NamedTuple):
     """QEMU's flags for the machine itself."""
     cpu: str
     """The processor that is translated, without KVM."""
+    any_cpu: str
+    """For a line that may find KVM or the like, and may not."""
     console: str
     """As Linux calls its serial line."""
     kernels: dict[str, str]
     """Distribution or release → package of a kernel; "" is Debian's for clouds."""
     variables: tuple[str, ...]
-    """For make tested, in the disk."""
-    images: str
+    """For make tested, in the tests' disk."""
+
+    def kernel(self, release: str) -> str:
+        """Return the package of a release's kernel."""
+        return self.kernels.get(release) or self.kernels[""]
 
 
 GUESTS = {
     "amd64": Guest(
         "qemu-system-x86_64", "qemu-system-x86", (),
         # QEMU 7.2's cmpxchg16b leaves garbage in the flags: kernels with CX16 die within seconds
-        "qemu64,-svm,-cx16", "ttyS0",
+        "qemu64,-svm,-cx16", "max,-svm,-cx16", "ttyS0",
         {"": "linux-image-cloud-amd64", "noble": "linux-image-virtual"}, (),
-        "busybox debian ubuntu",
     ),
     "arm64": Guest(
-        "qemu-system-aarch64", "qemu-system-arm", ("-machine", "virt"), "cortex-a72", "ttyAMA0",
+        "qemu-system-aarch64", "qemu-system-arm", ("-machine", "virt"), "cortex-a72", "max",
+        "ttyAMA0",
         {"": "linux-image-cloud-arm64", "noble": "linux-image-virtual"},
-        (f"TESTED={SUBSET}", "EXTRAS=test"), "busybox debian ubuntu",
+        (f"TESTED={SUBSET}", "EXTRAS=test"),
     ),
 }  # fmt: skip
 
@@ -53,3 +63,12 @@ GUESTS = {
 def of(suite: str) -> Guest:
     """Return the row of a release, such as trixie:arm64. Raises KeyError."""
     return GUESTS[suite.partition(":")[2] or architecture.NATIVE.debian]
+
+
+def write_disk(root: Path, target: Path, gibibytes: int) -> None:
+    """Write `disk`, an ext4 of a directory of Debian, and its `vmlinuz` and `initrd.img`."""
+    for name in ("vmlinuz", "initrd.img"):
+        (found,) = (root / "boot").glob(f"{name}-*")
+        shutil.copy(found, target / name)
+    argv = ["mkfs.ext4", "-q", "-d", str(root), str(target / "disk"), f"{gibibytes}G"]
+    subprocess.run(argv, check=True)

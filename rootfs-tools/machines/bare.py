@@ -1,4 +1,4 @@
-"""Runs make targets on a bare Debian, and says what each brought: python tests/setup/bare.py demo.
+"""Runs make targets on a bare Debian, and says what each brought: machines/bare.py demo.
 
 The bare Debian is a directory, made by mmdebstrap (minbase and make) from this machine's sources;
 a bare Ubuntu (--suite noble) from its own archive, as the recipe ubuntu makes an image of it.
@@ -30,10 +30,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(TOP), str(Path(__file__).parent)]
+sys.path[:0] = [str(TOP), str(TOP / "rootfs-tools")]
 
-from indexes import UNCHECKED, usable  # noqa: E402
-
+from machines.indexes import UNCHECKED, usable  # noqa: E402
 from minirun.core.kernel import architecture  # noqa: E402
 from rootfs_tools.recipe import aptsources, bootstrap, text  # noqa: E402
 
@@ -166,7 +165,7 @@ class Bare:
 
     def size(self, *parts: str) -> float:
         """The size of a folder, in MiB."""
-        argv = ["du", "-s", "--block-size=1K", self.path.joinpath(*parts)]
+        argv = ["du", "-s", "--block-size=1K", str(self.path.joinpath(*parts))]
         done = subprocess.run(argv, check=False, capture_output=True, text=True)
         return int(done.stdout.split()[0]) / 1024 if done.stdout else 0.0
 
@@ -235,6 +234,7 @@ class Row(NamedTuple):
 
 
 def main() -> int:
+    """Make one, run the targets, print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("targets", nargs="+", metavar="TARGET", help="run in this order")
     parser.add_argument("--suite", default="bookworm", help="default: %(default)s")
