@@ -2,8 +2,9 @@
 
 The bare one is made by machines/bare.py and kept in .journeys/ of this checkout (`make clean`
 removes it), of one for each Makefile: `make setup` in it, and the images of the demo, and this
-machine's network, once. A cell is a copy of it with this checkout's files: a plain folder, that is its root,
-with namespaces, mounts, cgroups and links of its own. All of it ends with its first process.
+machine's network, once. A cell is a copy of it with this checkout's files: a plain folder, that is
+its root, with namespaces, mounts, cgroups and links of its own. All of it ends with its first
+process.
 """
 
 from __future__ import annotations
