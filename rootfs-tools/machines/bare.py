@@ -36,12 +36,15 @@ from machines.indexes import UNCHECKED, usable  # noqa: E402
 from minirun.core.kernel import architecture  # noqa: E402
 from rootfs_tools.recipe import aptsources, bootstrap, text  # noqa: E402
 
+FOREIGN = Path(__file__).parent / "foreign.py"
 CLONE = "srv/minirun"  # where tests of users without root can read it, unlike /root
 PRIVATELY = (
     "setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child",
     "--propagation", "private",
 )  # fmt: skip
 """Runs what follows in namespaces that end with this process."""
+SLOW = ("/usr/lib/udev/hwdb.d/*", "/usr/share/man/*", "/usr/share/doc/*/*")
+"""What is not unpacked for QEMU's user mode: udev would compile names of hardware for minutes."""
 UBUNTUS = ("jammy", "noble", "questing", "resolute")
 DISK_TMP = ("bookworm", *UBUNTUS)
 """Releases in which /tmp is a folder of the root file system."""
@@ -77,11 +80,9 @@ class Bare:
         suite, _, name = suite.partition(":")
         named = {row.debian: row for row in architecture.ROWS}
         self.architecture = named[name] if name else architecture.NATIVE
-        native = self.architecture.machine in (
-            architecture.NATIVE.machine,
-            architecture.NATIVE.other,
-        )
-        way = ["setarch"] if native else [sys.executable, str(Path(__file__).parent / "foreign.py")]
+        native = architecture.NATIVE
+        self.is_native = self.architecture.machine in (native.machine, native.other)
+        way = ["setarch"] if self.is_native else [sys.executable, str(FOREIGN)]
         self.entry = [*way, self.architecture.machine, *PRIVATELY]
         ubuntu = ("apt", "ubuntu-keyring") if suite in UBUNTUS else ()
         self.include = ",".join((*include, *ubuntu))
@@ -110,6 +111,8 @@ class Bare:
             options += [f"--keyring={ready.keyring}"] if ready.keyring else []
             if self.architecture != architecture.NATIVE:  # it runs, as seen to here
                 options += [f"--architectures={self.architecture.debian}", "--skip=check/qemu"]
+            if not self.is_native:
+                options += [f"--dpkgopt=path-exclude={each}" for each in SLOW]
             argv = [
                 *self.entry, "--mount-proc", "mmdebstrap", "--mode=root", "--variant=minbase",
                 f"--include={self.include}", *options, "--format=directory", self.suite,
