@@ -36,7 +36,7 @@ ADDRESS = "10.0.2.15"
 """The guest's, in QEMU's user network; 10.0.2.2 is the way out, 10.0.2.3 answers names."""
 PACKAGES = (
     "initramfs-tools", "systemd-sysv", "udev", "dbus", "e2fsprogs", "make", "git", "iproute2",
-    "procps", "less", "nano", "tmux", "strace", "ca-certificates", "kmod",
+    "procps", "less", "nano", "tmux", "strace", "ca-certificates", "kmod", "busybox-static",
 )  # fmt: skip
 KERNEL = "root=/dev/vda rw console={} quiet net.ifnames=0"
 ACCELERATORS = {"Linux": "kvm", "macOS": "hvf", "Windows": "whpx,kernel-irqchip=off"}
