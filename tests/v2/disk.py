@@ -88,8 +88,9 @@ def _make(bare: Bare, guest: guests.Guest, target: Path) -> None:
     """Install what the tests need, put the unit and the user in, and make a file system of it."""
     row = bare.make("tested", *guest.variables)
     assert row.status == 0, "make tested failed in the bare Debian"
-    row = bare.make("images", *guest.variables)
-    assert row.status == 0, "no image could be built in the bare Debian"
+    if bare.is_native:  # QEMU's user mode has no openat2 (7.2): enter.sh makes busybox's then
+        row = bare.make("images", *guest.variables)
+        assert row.status == 0, "no image could be built in the bare Debian"
     root = bare.path
     script = root / "usr/local/sbin" / ENTERS
     script.write_text(SCRIPT)
