@@ -19,6 +19,7 @@ from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from minirun.core.errors import ImageError
+from minirun.core.kernel.architecture import NATIVE
 from minirun.core.rootfs.inroot import Root
 from rootfs_tools import made
 from rootfs_tools.recipe import aptsources
@@ -192,6 +193,8 @@ def _sources(wanted: Packages, folder: str) -> tuple[aptsources.AptSources, str]
     here = os_release("/")
     if here.get("ID") == wanted.distribution:
         return aptsources.read(here.get("VERSION_CODENAME", "")), ""
+    if NATIVE.debian in wanted.partial:
+        raise UnreachableArchive(f"{wanted.distribution} has no whole system for {NATIVE.debian}")
     sources = aptsources.written(wanted.suite, wanted.sources, wanted.ports)
     if not wanted.keyring or os.path.exists(wanted.keyring):
         return sources, wanted.keyring
@@ -282,7 +285,7 @@ def _run(command: list[str], folder: str, epoch: int, watch: Notify) -> None:
         watch("")
     os.chmod(folder, 0o700)
     if process.returncode:
-        lines = [line for line in said if line.startswith(("E:", "W:"))]
-        last = (lines or said or ["no word why"])[0]
+        errors, warnings = ([line for line in said if line.startswith(key)] for key in ("E:", "W:"))
+        last = (errors or warnings or said or ["no word why"])[0]
         hint = "see whether apt-get update works; minirun images import needs no network"
         raise ImageError(f"{command[0]} failed: {last}", hint)

@@ -35,12 +35,14 @@ class Packages(NamedTuple):
     """In the form of stanzas, sources.list(5); of these the first is the archive."""
     ports: str = ""
     """The archive of all architectures but amd64 and i386; "" if it is the same."""
+    partial: tuple[str, ...] = ()
+    """Debian's names of architectures for which the archive has too few packages for a system."""
     keyring: str = ""
     """A file of keys that sign the archive; if it is missing, one of that name in the package."""
     keyring_package: str = ""
     keyring_sha256: str = ""
     substitute: str = ""
-    """The recipe that stands in if the archive cannot be reached."""
+    """The recipe that stands in if the archive cannot be reached, or is partial."""
     include: tuple[str, ...] = ()
     """Packages besides the essential ones."""
     hooks: tuple[str, ...] = ()

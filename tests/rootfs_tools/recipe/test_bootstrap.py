@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from minirun.core.errors import ImageError
+from minirun.core.kernel.architecture import NATIVE
 from minirun.core.rootfs.inroot import Root
 from minirun.faces.doctor.attempts import in_child
 from rootfs_tools import catalogue
@@ -106,6 +107,13 @@ def test_a_wrong_checksum_is_an_error_and_no_reason_for_a_substitute(tmp_path: P
     with pytest.raises(ImageError, match=r"Hash Sum mismatch|SHA256") as caught:
         bootstrap.prepare(wanted, str(tmp_path / "dist"))
     assert not isinstance(caught.value, bootstrap.UnreachableArchive)
+
+
+def test_an_archive_without_a_system_for_this_processor_is_not_asked(tmp_path: Path) -> None:
+    wanted = text.Packages(distribution="other", partial=(NATIVE.debian,), substitute="debian")
+    with pytest.raises(bootstrap.UnreachableArchive, match=f"no whole system for {NATIVE.debian}"):
+        bootstrap.prepare(wanted, str(tmp_path))
+    assert text.load("ubuntu").packages.partial == ("i386",)
 
 
 def test_a_keyring_that_is_missing_is_named_with_its_package(tmp_path: Path) -> None:
