@@ -7,6 +7,7 @@ that this kernel does not execute is translated by QEMU's user mode while a disk
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -61,6 +62,18 @@ GUESTS = {
 def of(suite: str) -> Guest:
     """Return the row of a release, such as trixie:arm64. Raises KeyError."""
     return GUESTS[suite.partition(":")[2] or architecture.NATIVE.debian]
+
+
+def has_kvm(guest: Guest) -> bool:
+    """Return True if this processor can run the guest, and the kernel lets us.
+
+    An x86 processor says so in its flags: /dev/kvm may be there without, in a virtual machine, and
+    QEMU then ends with an error. Of another processor /dev/kvm is believed.
+    """
+    native = architecture.NATIVE.debian
+    flags = Path("/proc/cpuinfo").read_text()
+    able = native != "amd64" or any(f" {word}" in flags for word in ("vmx", "svm"))
+    return able and guest == GUESTS.get(native) and os.access("/dev/kvm", os.W_OK)
 
 
 def write_disk(root: Path, target: Path, gibibytes: int) -> None:

@@ -112,7 +112,8 @@ def start_line(system: str, guest: guests.Guest) -> str:
 
 def start_text(guest: guests.Guest) -> str:
     """Return START.txt."""
-    lines = ["Type this in the folder of these files; Ctrl-A and then X ends QEMU by force.", ""]
+    lines = ["Type this in the folder of these files; Ctrl-A and then X ends QEMU by force."]
+    lines += ["If QEMU ends with an error of its accelerator, leave the first -accel out.", ""]
     for system, note in NOTES.items():
         lines += [f"{system} ({note.format(package=guest.package)}):", ""]
         lines += [f"    {start_line(system, guest)}", ""]

@@ -34,7 +34,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from disk import DISKS, TOP, USER, disk
 
 from machines import guests
-from minirun.core.kernel.architecture import NATIVE
 
 __all__ = ["TOP", "USER", "Machine", "booted", "checkout", "run"]
 MEMORY_MIB = 6144
@@ -166,13 +165,8 @@ def _qemu(suite: str, made: Path, place: Path, *more: str) -> list[str | Path]:
 
 
 def accelerator(guest: guests.Guest) -> list[str]:
-    """QEMU's flags: KVM where the processor can run guests and the kernel lets us, else TCG.
-
-    An x86 processor says in its flags whether it can; of another the kernel's word is /dev/kvm.
-    """
-    flags = Path("/proc/cpuinfo").read_text()
-    able = NATIVE.debian != "amd64" or any(f" {word}" in flags for word in ("vmx", "svm"))
-    if able and guest == guests.GUESTS.get(NATIVE.debian) and os.access("/dev/kvm", os.W_OK):
+    """QEMU's flags: KVM if it can be had, else TCG."""
+    if guests.has_kvm(guest):
         return ["-accel", "kvm", "-cpu", "host"]
     return ["-accel", "tcg,thread=multi", "-cpu", guest.cpu]
 
