@@ -46,8 +46,8 @@ ACCELERATORS = {"Linux": "kvm", "macOS": "hvf", "Windows": "whpx,kernel-irqchip=
 """QEMU takes the next of its -accel, tcg, if the first cannot be had."""
 NOTES = {
     "Linux": "Debian, Ubuntu: apt-get install {package}",
-    "macOS": "never tried by us. brew install qemu",
-    "Windows": "never tried by us. QEMU's folder must be in PATH; the feature is called Windows"
+    "macOS": "not tried. brew install qemu",
+    "Windows": "not tried. QEMU's folder must be in PATH; the feature is called Windows"
     " Hypervisor Platform",
 }
 FILES = {
@@ -92,7 +92,7 @@ WANTS = {
 }
 """Link → folder of the unit that it starts."""
 LENT = ("etc/pip.conf", "root/.config/pip", "root/certificates", "root/.cache", "left")
-"""Of the machine on which the image is made, none of the laptop's business."""
+"""What is of the machine on which the image is made, and has to stay there."""
 
 
 def start_line(system: str, guest: guests.Guest) -> str:
