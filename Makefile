@@ -23,6 +23,7 @@
 # make pictures   draw anew, from these, the pictures of the README and the tutorials
 # make matrix  demo and tests on a bare Debian 12, 13 and sid, or SUITES="noble" (Ubuntu), PYTEST="…"
 # make test-v2  tests on a pure cgroup v2 Debian in QEMU; SUITE=trixie, PYTEST="…" as for test
+# make vm      a disk with minirun for a laptop that has QEMU, and the lines that start it: build/vm
 # make journeys  what the pages promise, typed on fresh machines; SURROUNDINGS="user", JOURNEYS="lab"
 # make conformance  what OCI's validation programs say of minirun, or of RUNTIME=runc
 # make bats    runc's own tests against minirun and runc, side by side; FILES="exec tty" for some
@@ -30,8 +31,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help setup packages tested launcher images demo lab quick test mutants night engines check bench matrix \
-	test-v2 journeys recordings notebooks levels quotes site slides assignment pictures reference path man tab \
+.PHONY: help setup packages tested launcher store images demo lab quick test mutants night engines check bench matrix \
+	test-v2 vm journeys recordings notebooks levels quotes site slides assignment pictures reference path man tab \
 	conformance bats release clean
 
 # the interpreter, and what makes images; what minirun can do without, for names of processes,
@@ -46,7 +47,9 @@ TESTED := busybox-static gcc libc6-dev strace hyperfine runc crun podman criu tm
 PYTHON := .venv/bin/python
 PUBLISH := $(PYTHON) -m tutorials.publish
 MINIRUN := .venv/bin/minirun
-MACHINE := .ci/packages qemu-system-x86 openssh-client
+# What makes a machine of another processor, and what starts one.
+FOREIGN := $(if $(findstring :arm64,$(SUITE)),qemu-user-static arch-test qemu-system-arm)
+MACHINE = .ci/packages $(or $(FOREIGN),qemu-system-x86) openssh-client
 SITE := import sysconfig; print(sysconfig.get_path("platlib"))
 # Debian's Go, and the libraries that OCI's runtime-tools import: for `conformance` alone
 GO_PACKAGES := apt golang-go golang-gocapability-dev golang-github-google-uuid-dev \
@@ -95,8 +98,9 @@ tested: setup .venv/.tested
 	@touch $@
 
 # No Jupyter on a machine of 32 bits: of pyzmq and psutil, which it needs, there is no wheel for it.
+EXTRAS := test more $(if $(filter i686,$(shell uname -m)),,lab site grading)
 .venv/.tested: .venv/.ready
-	$(PYTHON) .ci/install test $(if $(filter i686,$(shell uname -m)),,lab site grading)
+	$(PYTHON) .ci/install $(EXTRAS)
 	@touch $@ .venv/.lab .venv/.site
 
 launcher: .venv/.ready
@@ -125,8 +129,10 @@ lab: setup .venv/.lab
 		--ServerApp.root_dir=. --ServerApp.preferred_dir=notebooks \
 		--LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(JUPYTER)
 
-images: tested
+store: setup
 	@$(PYTHON) rootfs-tools/build $(IMAGES)
+
+images: tested store
 
 # Three workers for two processors, since tests often wait; each begins with a third of the list, so
 # that an engine or a browser is started once, and takes over from another when it is through. What
@@ -174,6 +180,10 @@ bench: tested
 
 matrix: tested
 	@$(PYTHON) tests/setup/matrix.py $(SUITES) --pytest '$(PYTEST)'
+
+vm: setup
+	@.ci/packages e2fsprogs qemu-utils $(filter-out qemu-system%,$(FOREIGN))
+	@$(PYTHON) rootfs-tools/machines/vm.py --suite $(SUITE)
 
 test-v2: setup
 	@$(MACHINE)

@@ -1,9 +1,10 @@
 """Debians to type in: a copy of a bare one after `make setup`, with everything of a host its own.
 
-The bare one is made by setup/bare.py and kept in .journeys/ of this checkout (`make clean` removes
-it), of one for each Makefile: `make setup` in it, and the images of the demo, and this machine's
-network, once. A cell is a copy of it with this checkout's files: a plain folder, that is its root,
-with namespaces, mounts, cgroups and links of its own. All of it ends with its first process.
+The bare one is made by machines/bare.py and kept in .journeys/ of this checkout (`make clean`
+removes it), of one for each Makefile: `make setup` in it, and the images of the demo, and this
+machine's network, once. A cell is a copy of it with this checkout's files: a plain folder, that is
+its root, with namespaces, mounts, cgroups and links of its own. All of it ends with its first
+process.
 """
 
 from __future__ import annotations
@@ -24,11 +25,10 @@ from pathlib import Path
 from typing import Protocol
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(TOP), str(TOP / "tests"), str(TOP / "tests/setup")]
-
-from bare import CLONE, PIVOT, Bare, pip_folders  # noqa: E402
+sys.path[:0] = [str(TOP), str(TOP / "tests"), str(TOP / "rootfs-tools")]
 
 from engines.clients.cell import child, remove_cgroups  # noqa: E402
+from machines.bare import CLONE, PIVOT, Bare, pip_folders  # noqa: E402
 from minirun.cgroups import hierarchies  # noqa: E402
 
 KEPT = TOP / ".journeys"

@@ -9,11 +9,10 @@ import sys
 import tarfile
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-
-from bare import CLONE, Bare  # noqa: E402
+sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from cgroups.systemd_cell import DBUS, SystemdCell  # noqa: E402
+from machines.bare import CLONE, Bare  # noqa: E402
 
 HELLO = "hello"
 PACKAGES = ("make", "podman", "systemd", "dbus")

@@ -2,7 +2,7 @@
 
 The column podman is a container of podman's under a booted systemd: booted.py.
 
-Each is made anew by bare.py from this machine's sources of packages, and removed afterwards, also
+Each is made anew by machines/bare.py from this machine's sources, and removed afterwards, also
 where a signal ends this. One table comes at the end, and below it the tests that failed. Each
 Debian's own runc runs below the engines, beside minirun, and no answer that is kept counts.
 `make matrix SUITES="trixie sid" PYTEST="tests/gpu tests/cli"` takes some Debians and some tests;
@@ -22,7 +22,8 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).parent))
 
 import booted
-from bare import CLONE, Bare, Row, folder
+
+from machines.bare import CLONE, Bare, Row, folder
 
 SUITES = ("bookworm", "trixie", "sid")
 REPORT = "report.xml"

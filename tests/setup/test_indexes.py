@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from machines.indexes import usable
 from rootfs_tools.recipe.aptsources import AptSources
-from setup.indexes import usable
 
 
 @pytest.fixture

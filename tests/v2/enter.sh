@@ -6,6 +6,7 @@ set -e
 user=$1
 .venv/bin/python -m compileall -q minirun rootfs-tools/rootfs_tools
 .venv/bin/python -m minirun.fast.launcher .venv/bin/minirun
+.venv/bin/minirun images --quiet busybox | grep -q . || .venv/bin/python rootfs-tools/build busybox
 if [ ! -e key ]; then
   ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519
   cp /root/.ssh/id_ed25519.pub key

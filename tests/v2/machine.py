@@ -33,11 +33,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from disk import DISKS, TOP, USER, disk
 
+from machines import guests
+
 __all__ = ["TOP", "USER", "Machine", "booted", "checkout", "run"]
 MEMORY_MIB = 6144
 BOOT_SECONDS = 900
 KERNEL = (
-    "root=/dev/vda rw console=ttyS0 quiet systemd.mask=serial-getty@ttyS0.service panic=-1"
+    "root=/dev/vda rw console={0} quiet systemd.mask=serial-getty@{0}.service panic=-1"
     " net.ifnames=0"
 )
 _CLIENT = (
@@ -94,7 +96,7 @@ def booted(suite: str, archive: bytes = b"", *, network: bool = True) -> Iterato
         forward = f"user,model=virtio-net-pci,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"
         with open(place / "console", "wb") as console:
             guest = subprocess.Popen(
-                _qemu(made, place, "-nic", forward), stdin=subprocess.DEVNULL,
+                _qemu(suite, made, place, "-nic", forward), stdin=subprocess.DEVNULL,
                 stdout=console, stderr=console, env={**os.environ, "TMPDIR": name},
             )  # fmt: skip
         try:
@@ -129,7 +131,7 @@ def run(suite: str, arguments: list[str], archive: bytes) -> bytes:
         _pack(place, archive, "arguments")
         with open(place / "out", "wb") as out:
             out.truncate(64 << 20)
-        argv = _qemu(made, place, "-nic", "none", *_drive(place / "out"))
+        argv = _qemu(suite, made, place, "-nic", "none", *_drive(place / "out"))
         environ = {**os.environ, "TMPDIR": name}  # for the snapshot
         subprocess.run(argv, env=environ, stdin=subprocess.DEVNULL, check=True)
         tar = ["tar", "-xOf", place / "out", "report.xml"]
@@ -150,24 +152,23 @@ def _pack(place: Path, archive: bytes, file: str) -> None:
     os.truncate(place / "in", -(-(place / "in").stat().st_size // 512) * 512)
 
 
-def _qemu(made: Path, place: Path, *more: str) -> list[str | Path]:
+def _qemu(suite: str, made: Path, place: Path, *more: str) -> list[str | Path]:
     """Return QEMU's command line; it ends with this process."""
+    guest = guests.of(suite)
     return [
-        "setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", *accelerator(),
+        "setpriv", "--pdeathsig", "KILL", guest.program, *guest.board, *accelerator(guest),
         "-smp", str(os.cpu_count()), "-m", str(MEMORY_MIB), "-nographic", "-no-reboot",
-        "-kernel", made / "vmlinuz", "-initrd", made / "initrd.img", "-append", KERNEL,
+        "-kernel", made / "vmlinuz", "-initrd", made / "initrd.img",
+        "-append", KERNEL.format(guest.console),
         *_drive(made / "disk", "snapshot=on"), *_drive(place / "in", "readonly=on"), *more,
     ]  # fmt: skip
 
 
-def accelerator() -> list[str]:
-    """QEMU's flags: KVM where the processor can run guests and the kernel lets us, else TCG."""
-    flags = Path("/proc/cpuinfo").read_text()
-    able = any(f" {word}" in flags for word in ("vmx", "svm"))
-    if able and os.access("/dev/kvm", os.W_OK):
+def accelerator(guest: guests.Guest) -> list[str]:
+    """QEMU's flags: KVM if it can be had, else TCG."""
+    if guests.has_kvm(guest):
         return ["-accel", "kvm", "-cpu", "host"]
-    # QEMU 7.2's cmpxchg16b leaves garbage in the flags: kernels with CX16 die within seconds
-    return ["-accel", "tcg,thread=multi", "-cpu", "qemu64,-svm,-cx16"]
+    return ["-accel", "tcg,thread=multi", "-cpu", guest.cpu]
 
 
 def _drive(path: Path, *options: str) -> list[str]:

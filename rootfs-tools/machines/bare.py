@@ -1,9 +1,10 @@
-"""Runs make targets on a bare Debian, and says what each brought: python tests/setup/bare.py demo.
+"""Runs make targets on a bare Debian, and says what each brought: machines/bare.py demo.
 
 The bare Debian is a directory, made by mmdebstrap (minbase and make) from this machine's sources;
 a bare Ubuntu (--suite noble) from its own archive, as the recipe ubuntu makes an image of it.
 --suite bookworm:i386 is one of another architecture, in Debian's words, that this kernel executes;
-its programs see that machine in uname(2): personality(2), by setarch(8).
+its programs see that machine in uname(2): personality(2), by setarch(8). One that it does not
+execute, such as trixie:arm64 on x86-64, runs in QEMU's user mode: foreign.py.
 It is entered by pivot_root(2) in mount and pid namespaces of its own, with this machine's kernel,
 devices, cgroups and network; what is left running in it ends with it. /dev/shm is its own: a lock
 of podman's there has the size that one architecture gives it. From Debian 13 on /tmp is a tmpfs, as
@@ -29,19 +30,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(TOP), str(Path(__file__).parent)]
+sys.path[:0] = [str(TOP), str(TOP / "rootfs-tools")]
 
-from indexes import UNCHECKED, usable  # noqa: E402
-
+from machines.indexes import UNCHECKED, usable  # noqa: E402
 from minirun.core.kernel import architecture  # noqa: E402
 from rootfs_tools.recipe import aptsources, bootstrap, text  # noqa: E402
 
+FOREIGN = Path(__file__).parent / "foreign.py"
 CLONE = "srv/minirun"  # where tests of users without root can read it, unlike /root
 PRIVATELY = (
     "setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child",
     "--propagation", "private",
 )  # fmt: skip
 """Runs what follows in namespaces that end with this process."""
+SLOW = ("/usr/lib/udev/hwdb.d/*", "/usr/share/man/*", "/usr/share/doc/*/*")
+"""What is not unpacked for QEMU's user mode: udev would compile names of hardware for minutes."""
 UBUNTUS = ("jammy", "noble", "questing", "resolute")
 DISK_TMP = ("bookworm", *UBUNTUS)
 """Releases in which /tmp is a folder of the root file system."""
@@ -77,6 +80,10 @@ class Bare:
         suite, _, name = suite.partition(":")
         named = {row.debian: row for row in architecture.ROWS}
         self.architecture = named[name] if name else architecture.NATIVE
+        native = architecture.NATIVE
+        self.is_native = self.architecture.machine in (native.machine, native.other)
+        way = ["setarch"] if self.is_native else [sys.executable, str(FOREIGN)]
+        self.entry = [*way, self.architecture.machine, *PRIVATELY]
         ubuntu = ("apt", "ubuntu-keyring") if suite in UBUNTUS else ()
         self.include = ",".join((*include, *ubuntu))
         self.suite = suite
@@ -102,10 +109,12 @@ class Bare:
             ready = _archive(self.suite, place)
             options = [f"--aptopt={option}" for option in (*aptsources.options(), UNCHECKED)]
             options += [f"--keyring={ready.keyring}"] if ready.keyring else []
-            if self.architecture != architecture.NATIVE:  # this kernel executes it, without qemu
+            if self.architecture != architecture.NATIVE:  # it runs, as seen to here
                 options += [f"--architectures={self.architecture.debian}", "--skip=check/qemu"]
+            if not self.is_native:
+                options += [f"--dpkgopt=path-exclude={each}" for each in SLOW]
             argv = [
-                *PRIVATELY, "--mount-proc", "mmdebstrap", "--mode=root", "--variant=minbase",
+                *self.entry, "--mount-proc", "mmdebstrap", "--mode=root", "--variant=minbase",
                 f"--include={self.include}", *options, "--format=directory", self.suite,
                 str(self.path),
             ]  # fmt: skip
@@ -135,8 +144,7 @@ class Bare:
         packages, links = self.packages(), self.enabled()
         (self.path / "left").write_text("")
         start = time.monotonic()
-        argv = ["setarch", self.architecture.machine, *PRIVATELY]
-        argv += ["sh", "-euc", ENTER, "sh", str(self.path), target, *variables]
+        argv = [*self.entry, "sh", "-euc", ENTER, "sh", str(self.path), target, *variables]
         done = subprocess.run(argv, env=self.env, check=False)
         seconds = time.monotonic() - start
         new = {name: size for name, size in self.packages().items() if name not in packages}
@@ -160,7 +168,7 @@ class Bare:
 
     def size(self, *parts: str) -> float:
         """The size of a folder, in MiB."""
-        argv = ["du", "-s", "--block-size=1K", self.path.joinpath(*parts)]
+        argv = ["du", "-s", "--block-size=1K", str(self.path.joinpath(*parts))]
         done = subprocess.run(argv, check=False, capture_output=True, text=True)
         return int(done.stdout.split()[0]) / 1024 if done.stdout else 0.0
 
@@ -229,6 +237,7 @@ class Row(NamedTuple):
 
 
 def main() -> int:
+    """Make one, run the targets, print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("targets", nargs="+", metavar="TARGET", help="run in this order")
     parser.add_argument("--suite", default="bookworm", help="default: %(default)s")
