@@ -63,5 +63,7 @@ def enter(machine: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit("usage: foreign.py MACHINE COMMAND [ARGUMENT…]; MACHINE as uname -m says: aarch64")
     enter(sys.argv[1])
     os.execvp(sys.argv[2], sys.argv[2:])

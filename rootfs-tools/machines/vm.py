@@ -169,7 +169,10 @@ def main() -> int:
     """Make the image, and print how it is started."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--suite", default="trixie", help="a release of Debian: %(default)s")
-    target = make(parser.parse_args().suite)
+    suite = parser.parse_args().suite
+    if suite.partition(":")[2] not in ("", *guests.GUESTS):
+        parser.error(f"--suite {suite}: a release, or RELEASE:{' or RELEASE:'.join(guests.GUESTS)}")
+    target = make(suite)
     megabytes = sum(path.stat().st_size for path in target.iterdir()) / 1e6
     print((target / "START.txt").read_text())
     print(f"{target.relative_to(TOP)}: {megabytes:.0f} MB")

@@ -123,6 +123,10 @@ def main(arguments: list[str]) -> int:
     """Try them, and write what has been seen; 1 if runs.toml says otherwise of one."""
     fast = "--fast" in arguments
     words = {*arguments} - {"--fast"} or {*runs.KINDS}
+    known = {*runs.KINDS, *lessons()}
+    known |= {each.name for each in programs.levels()} | {each.name for each in catalogue.labs()}
+    if unknown := sorted(words - known):
+        sys.exit(f"{unknown[0]}: no lesson, level or lab; or one of: {', '.join(runs.KINDS)}")
     surprises = 0
     with tempfile.TemporaryDirectory(prefix="minirun-tab.") as work:
         whole = Path(work) / "disk.img"
