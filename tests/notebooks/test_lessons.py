@@ -430,6 +430,7 @@ shell("echo anew $y")
         ('minirun.lesson("00-seven-stages", "xx")', "unknown language 'xx'"),
         ("lesson.question(0)", "question 0 of 8 (count from 1 on)"),
         ("lesson.question(1, answer=9)", "answer 9 is none of 1 to 4"),
+        ('lesson.typed("true")', "%%minirun types into a browser's tab: use %%shell here"),
     ],
 )
 def test_wrong_words(call: str, line: str, minirun: Program, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from faces.show.browser import Browser
+from minirun.faces.api.course.tab import CHANNEL
 from publish.test_tab import GPUS, READY, TEXT, TROUBLE, served
 from required import installed
 from tutorials.publish import in_tab
@@ -282,6 +283,14 @@ def test_a_lesson_runs_at_the_foot_of_its_page(
         assert browser.run("document.querySelector('#machine .state').textContent") == ""
         click(browser, "#machine .bar button")
         browser.wait(f"!{text}.includes('nvidia')", 120)
+
+
+def test_a_cell_of_a_notebook_is_typed_here(site: str, browser: Browser) -> None:
+    """What %%minirun sends from JupyterLite: test_lite sees it sent."""
+    opened(browser, site)
+    lines = json.dumps("minirun --version\necho it came: $?\n")
+    browser.run(f"new BroadcastChannel('{CHANNEL}').postMessage({{ run: {lines} }})")
+    browser.wait(f"{TEXT}.includes('it came: 0')", 200)
 
 
 def test_without_the_tab_no_lesson_has_a_button(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ memory, one processor of 32 bits, no way out of the page. What was tried there: 
 lesson in their order, a level's program by `minirun level check`, a lab from start to reset.
 **Of {all} lessons, levels and labs, {tried} have been tried, and {count} run**, as their pages say.
 
-A time is that of all commands of a row, where it was measured, on one machine with two processors:
+A time is that of all commands of a row, if it was measured, on one machine with two processors:
 yours differs. On a machine that has much else to do the emulator is many times slower, and what has
 a limit of time may fail there: close other programs.
 """,

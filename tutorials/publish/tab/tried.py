@@ -127,6 +127,8 @@ def main(arguments: list[str]) -> int:
     known |= {each.name for each in programs.levels()} | {each.name for each in catalogue.labs()}
     if unknown := sorted(words - known):
         sys.exit(f"{unknown[0]}: no lesson, level or lab; or one of: {', '.join(runs.KINDS)}")
+    if not (page.folder() / "tab.json").exists():
+        sys.exit(f"{page.folder()} is not here: make tab")
     surprises = 0
     with tempfile.TemporaryDirectory(prefix="minirun-tab.") as work:
         whole = Path(work) / "disk.img"

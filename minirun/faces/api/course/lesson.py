@@ -8,6 +8,7 @@ from typing import Any
 
 from minirun.core.errors import UsageError
 from minirun.faces.api import level_task
+from minirun.faces.api.course import tab
 from minirun.faces.api.course.session import Session
 from minirun.faces.api.course.text import Question, Text, last_line, load, plain
 from minirun.faces.api.labs import Lab
@@ -123,10 +124,19 @@ class Lesson(Shown):
             self._session = Session()
         return self._session
 
+    def typed(self, commands: str) -> tab.Typed:
+        """Type the commands into the machine of the site's tab, from a browser's Python.
+
+        What they print stands there. Raises UsageError in any other Python.
+        """
+        tab.type_into(commands)
+        return tab.Typed(self._word("typed", address=tab.address()))
+
     def __str__(self) -> str:
         if self.live:
             return self._word("live")
-        return self._word("recorded", reason=self.live.reason, system=self._text.system)
+        said = self._word("recorded", reason=self.live.reason, system=self._text.system)
+        return f"{said}\n{self._word('tab', address=tab.address())}" if tab.is_near() else said
 
 
 def lesson(name: str, language: str = "") -> Lesson:
@@ -152,10 +162,11 @@ def lesson(name: str, language: str = "") -> Lesson:
 
 
 def _register_magics(lesson: Lesson) -> None:
-    """Give the running IPython, if there is one, two magics: what a lesson's cells begin with.
+    """Give the running IPython, if there is one, three magics: what a lesson's cells begin with.
 
     %%shell         the lines below are commands of the lesson's shell
     %%answer 2      so are these; their last line is what happened, in question 2
+    %%minirun       the lines below are typed into the machine of the site's tab
     """
     shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is None:
@@ -171,8 +182,12 @@ def _register_magics(lesson: Lesson) -> None:
         display(said)  # type: ignore[no-untyped-call]
         return lesson.answer(int(line), said)
 
+    def typed(line: str, cell: str) -> tab.Typed:
+        return lesson.typed(cell)
+
     shell.register_magic_function(run, "cell", "shell")
     shell.register_magic_function(answer, "cell", "answer")
+    shell.register_magic_function(typed, "cell", "minirun")
 
 
 _current: Lesson | None = None

@@ -1,6 +1,9 @@
-// The tab at the foot of a lesson's page: index.html?frame. The page sends the commands of a block,
-// and is told if they are still at work. Only a page of the same origin is listened to.
+// What other pages of this site have typed here. The tab at the foot of a lesson's page is
+// index.html?frame: the page sends the commands of a block, and is told if they are still at work.
+// Cells of its notebooks (%%minirun: minirun/faces/api/course/tab.py) come to each tab that is no
+// frame, by a channel. Only what is of the same origin is listened to.
 
+const CHANNEL = "minirun-tab";
 const FOLDER = " cd /opt/minirun; clear";  // where a lesson's commands begin; the blank: no history
 
 export const framed = new URLSearchParams(location.search).has("frame") && window.parent !== window;
@@ -11,7 +14,12 @@ export function begin(terminal) {
 }
 
 export function joinHost(tab) {
-  if (!framed) return;
+  if (!framed) {
+    new BroadcastChannel(CHANNEL).addEventListener("message", ({ data }) => {
+      if (typeof data?.run === "string") tab.terminal.run(data.run);
+    });
+    return;
+  }
   document.documentElement.classList.add("framed");
   const tell = (message) => window.parent.postMessage(message, location.origin);
   window.addEventListener("message", ({ origin, source, data }) => {
