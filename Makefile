@@ -43,7 +43,7 @@ USEFUL := python3-prctl nftables python3-dnspython
 TESTED := busybox-static gcc libc6-dev strace hyperfine runc crun podman criu tmux iproute2 chromium \
 	containerd containernetworking-plugins docker.io docker-cli|docker.io buildah slurmctld \
 	slurmd slurm-client munge systemd dbus uidmap umoci zstd skopeo docker-registry apache2-utils openssl passt slirp4netns \
-	util-linux-extra debian-archive-keyring zsh fish e2fsprogs firefox-esr
+	util-linux-extra debian-archive-keyring zsh fish e2fsprogs squashfs-tools firefox-esr
 PYTHON := .venv/bin/python
 PUBLISH := $(PYTHON) -m tutorials.publish
 MINIRUN := .venv/bin/minirun

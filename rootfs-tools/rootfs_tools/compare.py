@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from minirun.core.errors import ImageError
 from minirun.core.keeping.numbers import whole
+from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
 from rootfs_tools import catalogue, tree
 from rootfs_tools.lower import Lower, is_whiteout
@@ -55,7 +56,8 @@ def _hidden(root: Root, path: str, lower: Lower) -> list[str]:
     except OSError:
         return []  # it has just gone
     try:
-        if not any(os.getxattr(fd, name) == b"y" for name in _OPAQUE if name in os.listxattr(fd)):
+        known = files.attributes(fd)
+        if not any(os.getxattr(fd, name) == b"y" for name in _OPAQUE if name in known):
             return []
         own = set(os.listdir(fd))
         return [name for name in lower.names(path) if name not in own]

@@ -14,6 +14,8 @@ import stat
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from minirun.core.kernel import files
+
 
 class TreeDigest(NamedTuple):
     """The digest of one or more trees, and the bytes of content in them."""
@@ -68,7 +70,7 @@ def entry(path: bytes, full: bytes, status: os.stat_result) -> list[Any]:
 
 
 def _xattrs(full: bytes) -> dict[str, str]:
-    names = sorted(os.listxattr(full, follow_symlinks=False))
+    names = sorted(files.attributes(full, follow_symlinks=False))
     return {name: os.getxattr(full, name, follow_symlinks=False).hex() for name in names}
 
 

@@ -26,6 +26,7 @@ from io import BufferedIOBase
 
 from minirun.core.errors import ImageError, os_error, reason
 from minirun.core.keeping.settings import unprivileged
+from minirun.core.kernel import files
 from minirun.core.rootfs.inroot import Root
 from minirun.core.rootfs.tree import remove_at
 from minirun.image.store import failure
@@ -117,7 +118,7 @@ class Unpacker:
             self.forget_parent()
             fd = self.open_parent(head)
             self._parent = (head, fd)
-            self._inherited = _DEFAULT_ACL in os.listxattr(f"/proc/self/fd/{fd}")
+            self._inherited = _DEFAULT_ACL in files.attributes(f"/proc/self/fd/{fd}")
         return fd
 
     def forget_parent(self) -> None:
@@ -262,7 +263,7 @@ def _finish(fd: int, member: Member, body: Body | None = None, *, clear: bool = 
 
 def clear_attributes(file: int | str, kept: Collection[str]) -> None:
     """Remove attributes that an archive could give, except those in `kept`. Raises OSError."""
-    for name in os.listxattr(file, follow_symlinks=isinstance(file, int)):
+    for name in files.attributes(file, follow_symlinks=isinstance(file, int)):
         if name.startswith(("user.", *_LATE)) and name not in kept:
             os.removexattr(file, name, follow_symlinks=isinstance(file, int))
 
@@ -394,7 +395,7 @@ def copy_file(source: int, path: str, parent: int, name: str) -> None:
         raise ImageError(f"archive: a hard link to {path!r}, which is neither file nor link")
     if kind == "file":
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=source)
-        attributes = {key: os.getxattr(fd, key) for key in os.listxattr(fd)}
+        attributes = {key: os.getxattr(fd, key) for key in files.attributes(fd)}
     target = os.readlink(path, dir_fd=source) if kind == "link" else ""
     member = Member(
         path, kind, stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid, info.st_size,

@@ -282,7 +282,7 @@ def _like(parent: int, name: str, lower: int, path: str) -> None:
         info = os.fstat(source)
         os.fchown(target, info.st_uid, info.st_gid)
         os.fchmod(target, stat.S_IMODE(info.st_mode))
-        attributes = os.listxattr(source)
+        attributes = files.attributes(source)
         clear_attributes(target, attributes)  # what it has inherited
         for attribute in attributes:
             os.setxattr(target, attribute, os.getxattr(source, attribute))

@@ -16,6 +16,7 @@ from layers import layer_of
 from minirun.core.errors import MinirunError
 from minirun.core.kernel import mounts
 from minirun.oci.namespaces.shifted import Owners, copy_layer
+from required import installed
 from tests.rootfs_tools.layouts import listing
 
 MAP = [
@@ -157,3 +158,23 @@ def test_where_an_id_mapped_mount_can_be_made_nothing_is_copied(reachable: Progr
     done = reachable("run", "--uidmap", "0:100000:65536", "busybox", "true")
     assert done.returncode == 0, done.stderr
     assert not [event for event in reachable.events() if event["name"] == "shifted_copy"]
+
+
+def test_a_file_system_without_attributes(tmp_path: Path) -> None:
+    """squashfs refuses to list those of a symbolic link; an image's layers may lie on one."""
+    packed, mounted = tmp_path / "packed", tmp_path / "mounted"
+    for folder in (tmp_path / "layer", mounted, tmp_path / "copy"):
+        folder.mkdir()
+    (tmp_path / "layer/file").write_text("content")
+    (tmp_path / "layer/link").symlink_to("file")
+    quiet = ["-quiet", "-no-progress", "-no-xattrs"]
+    subprocess.run([installed("mksquashfs"), tmp_path / "layer", packed, *quiet], check=True)
+    subprocess.run(["mount", "-o", "loop,ro", packed, mounted], check=True)
+    try:
+        with pytest.raises(OSError, match="not supported"):
+            os.listxattr(mounted / "link", follow_symlinks=False)
+        copy_layer(str(mounted), str(tmp_path / "copy"), OWNERS)
+    finally:
+        subprocess.run(["umount", mounted], check=True)
+    assert (tmp_path / "copy/link").read_text() == "content"
+    assert (tmp_path / "copy/link").lstat().st_uid == 100000

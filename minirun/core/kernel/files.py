@@ -90,6 +90,19 @@ def filesystem_magic(fd: int) -> int:
     return ctypes.c_ulong.from_buffer(buffer).value
 
 
+def attributes(file: int | str | bytes, *, follow_symlinks: bool = True) -> list[str]:
+    """Return the names of a file's extended attributes: listxattr(2). Raises OSError.
+
+    A file system that knows none (ENOTSUP: squashfs, of a symbolic link) has none.
+    """
+    try:
+        return os.listxattr(file, follow_symlinks=follow_symlinks)
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:
+            raise
+        return []
+
+
 def mknodat(
     dirfd: int, name: str, mode: int, device: int = 0, *, shown: str = "", why: str = ""
 ) -> None:

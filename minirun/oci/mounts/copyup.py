@@ -234,7 +234,7 @@ def make_like(fd: int, old: int) -> None:
     os.fchown(fd, info.st_uid, info.st_gid)
     os.fchmod(fd, stat.S_IMODE(info.st_mode))  # after the owner: chown clears setuid bits
     path = f"/proc/self/fd/{old}"
-    for name in os.listxattr(path):
+    for name in files.attributes(path):
         try:
             os.setxattr(fd, name, os.getxattr(path, name))
         except OSError as error:

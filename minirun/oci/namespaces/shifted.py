@@ -17,6 +17,7 @@ import struct
 from minirun.core import events
 from minirun.core.errors import MinirunError, reason
 from minirun.core.keeping.record import Record
+from minirun.core.kernel import files
 from minirun.oci.mounts.copyup import copy_data
 from minirun.oci.namespaces import idmap
 
@@ -67,10 +68,10 @@ def _copy(layer: str, target: str, owners: Owners) -> int:
     """Where a file of several names was copied to, by inode."""
     directories = []
     count = 0
-    for place, below, files in os.walk(layer, onerror=_fail):
+    for place, below, others in os.walk(layer, onerror=_fail):
         new_place = target + place[len(layer) :]
         directories.append((place, new_place))
-        for name in (*below, *files):
+        for name in (*below, *others):
             old, new = f"{place}/{name}", f"{new_place}/{name}"
             info = os.lstat(old)
             count += 1
@@ -117,7 +118,7 @@ def _make_like(old: str, new: str, owners: Owners) -> None:
     os.chown(new, *owner, follow_symlinks=False)
     if not stat.S_ISLNK(info.st_mode):
         os.chmod(new, stat.S_IMODE(info.st_mode))  # after the owner: chown clears setuid bits
-    for name in os.listxattr(old, follow_symlinks=False):
+    for name in files.attributes(old, follow_symlinks=False):
         value = os.getxattr(old, name, follow_symlinks=False)
         os.setxattr(new, name, _attribute(name, value, owners), follow_symlinks=False)
     os.utime(new, ns=(info.st_atime_ns, info.st_mtime_ns), follow_symlinks=False)

@@ -79,7 +79,7 @@ class Packer:
 
     def top(self, fd: int) -> None:
         """Write the tree whose root `fd` is, with the root itself."""
-        attributes = _attributes(fd, os.listxattr(fd))
+        attributes = _attributes(fd, files.attributes(fd))
         self.writer.add(_member(".", "dir", os.fstat(fd), attributes))
         self.directory(fd, "", 0)
 
@@ -111,7 +111,7 @@ class Packer:
             return  # a socket: no archive holds one, and nothing is lost
         if kind == "dir":
             with closing(_Opened(fd, os.O_RDONLY | os.O_DIRECTORY)) as opened:
-                marks = os.listxattr(opened.fd)
+                marks = files.attributes(opened.fd)
                 self.writer.add(_member(path, kind, info, _attributes(opened.fd, marks)))
                 self.marks(opened.fd, path, marks)
                 self.directory(opened.fd, path, depth + 1)
@@ -121,7 +121,7 @@ class Packer:
             self.writer.add(_member(path, "hard link", info, target=first))
         elif kind == "file":
             with closing(_Opened(fd, os.O_RDONLY)) as opened:
-                attributes = _attributes(opened.fd, os.listxattr(opened.fd))
+                attributes = _attributes(opened.fd, files.attributes(opened.fd))
                 with open(opened.fd, "rb", closefd=False) as content:
                     self.writer.add(_member(path, kind, info, attributes), content)
         else:
@@ -148,7 +148,7 @@ class LayerPacker(Packer):
 
     def top(self, fd: int) -> None:
         """Write the layer. Its root has no entry: owner and mode are those of the layer below."""
-        self.marks(fd, "", os.listxattr(fd))
+        self.marks(fd, "", files.attributes(fd))
         self.directory(fd, "", 0)
 
     def entry(self, fd: int, path: str, depth: int) -> None:
@@ -194,7 +194,7 @@ def member_of(path: str, info: os.stat_result, fd: int = -1) -> Member:
 
     Of a link the target is still to be filled in.
     """
-    xattrs = _attributes(fd, os.listxattr(fd)) if fd >= 0 else {}
+    xattrs = _attributes(fd, files.attributes(fd)) if fd >= 0 else {}
     return _member(path, _KINDS[stat.S_IFMT(info.st_mode)], info, xattrs)
 
 
