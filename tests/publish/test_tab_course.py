@@ -4,6 +4,7 @@ In Chromium, by keys, as a learner does it.
 """
 
 import base64
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ WRONG = [
 ]
 EDIT = "[text := text.replace(*each) for each in json.loads(base64.b64decode(edits))]"
 LAB = "zombie-init"
+_NUMBERS = itertools.count(1)
 WIDE = {"width": 1600, "height": 1000}
 
 
@@ -60,9 +62,10 @@ def tab(site: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser
 
 def typed(browser: Browser, line: str, seconds: float) -> str:
     """Type a line, and return what it prints: as many lines as the terminal shows."""
-    browser.press(*"clear; ", *line, *"; echo E''ND $?", "Enter")
-    browser.wait(f"/(^|\\n)END \\d+\\s+\\S*#\\s*$/.test({TEXT})", seconds)
-    return str(browser.run(TEXT)).replace("\xa0", " ")
+    sign = f"{next(_NUMBERS)}:"  # what was typed before is seen until `clear` runs
+    browser.press(*"clear; ", *line, *f"; echo E''ND {sign}$?", "Enter")
+    browser.wait(f"/(^|\\n)END {sign}\\d+\\s+\\S*#\\s*$/.test({TEXT})", seconds)
+    return str(browser.run(TEXT)).replace("\xa0", " ").replace(sign, "")
 
 
 def squeezed(text: str) -> str:
