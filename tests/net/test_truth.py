@@ -19,12 +19,13 @@ RUNS = (
     ("--network", "six", "-p", "8080:80", "busybox", "true"),
     ("--network", "shop", "--network", "six", "busybox", "true"),
     ("--network", "vault", "busybox", "true"),
+    ("--network", "apart", "busybox", "true"),
     ("--network", "small", "--gpus", "0", "busybox", "true"),
     ("--network", "none", "busybox", "true"),
 )  # fmt: skip
 
 
-def test_ten_runs(network_host: Host) -> None:
+def test_runs(network_host: Host) -> None:
     """Nothing is untrue, and nothing is missing."""
     host = network_host
     for flags in (
@@ -32,6 +33,7 @@ def test_ten_runs(network_host: Host) -> None:
         ("--ipv6", "six"),
         ("--internal", "vault"),
         ("--opt=mtu=1400", "small"),
+        ("--opt=com.docker.network.bridge.enable_icc=false", "apart"),
     ):
         host.run("network", "create", *flags)
     host.run("run", "--rm", "-q", "--gpus", "0", "busybox", "true")  # makes the simulated driver
@@ -54,6 +56,15 @@ BYTES = (
     'nlmsg_seq=9, nlmsg_pid=1}, "\\x02\\x10\\x00\\x00\\x02\\x00\\x00\\x00\\x08\\x00\\x01\\x00'
     '\\x0a\\x58\\x00\\x05\\x08\\x00\\x02\\x00\\x0a\\x58\\x00\\x05"], 40, 0, NULL, 0) = 40\n'
 )
+PORT = (
+    "1 1700000000.1 sendto(8, [{nlmsg_len=68, nlmsg_type=0x10 /* NLMSG_??? */, nlmsg_flags=0x5, "
+    'nlmsg_seq=9, nlmsg_pid=1}, "\\x00\\x00\\x00\\x00\\x09\\x00\\x00\\x00\\x00\\x00\\x00\\x00'
+    "\\x00\\x00\\x00\\x00\\x24\\x00\\x12\\x00\\x11\\x00\\x01\\x00\\x62\\x72\\x69\\x64"
+    "\\x67\\x65\\x5f\\x73\\x6c\\x61\\x76\\x65\\x00\\x00\\x00\\x00\\x0c\\x00\\x05\\x00"
+    '\\x05\\x00\\x04\\x00\\x01\\x00\\x00\\x00"], 68, 0, NULL, 0) = 68\n'
+)
+"""As strace writes it of a kernel without netlink_diag."""
+ALONE = PORT.replace("x05\\x00\\x04\\x00\\x01", "x05\\x00\\x21\\x00\\x01")
 ANSWER = (
     "1 1700000000.2 recvfrom(8, [{nlmsg_len=36, nlmsg_type=NLMSG_ERROR, nlmsg_flags=NLM_F_CAPPED, "
     "nlmsg_seq=9, nlmsg_pid=1}, {error=-EEXIST, msg={nlmsg_len=32, nlmsg_type=0x10}}], 9, 0) = 36\n"
@@ -65,8 +76,10 @@ ANSWER = (
     [
         (READ, "RTM_NEWLINK", {"link": "minirun0", "index": 3, "state": "up"}),
         (BYTES, "RTM_NEWADDR", {"index": 2, "address": "10.88.0.5", "prefixlen": 16}),
+        (PORT, "RTM_NEWLINK", {"index": 9, "mode": 1}),
+        (ALONE, "RTM_NEWLINK", {"index": 9, "isolated": 1}),
     ],
-    ids=["read by strace", "in bytes"],
+    ids=["read by strace", "in bytes", "a port in bytes", "a port apart in bytes"],
 )
 def test_an_event_that_says_another_thing(text: str, name: str, args: dict[str, object]) -> None:
     """Each word counts, and so does the errno."""

@@ -111,6 +111,18 @@ def test_the_buttons_step_the_machine(site: str, browser: Browser) -> None:
     browser.wait("document.getElementById('step').hidden", 60)
 
 
+def test_the_buttons_on_a_small_screen(site: str, browser: Browser) -> None:
+    """There the stepper asks in lines: no key goes into the answer to a question of its own."""
+    opened(browser, site, 844, 390)
+    offered(browser, STEP)
+    for _ in range(3):
+        pressed(browser, "nextEvent")
+    pressed(browser, "nextStage")
+    pressed(browser, "giveUp")
+    browser.wait(f"{TEXT}.trim().endsWith('#')", 600)
+    assert "^[" not in browser.run(TEXT) and "stage 2" in browser.run(TEXT)
+
+
 def test_the_run_is_seen_as_it_goes_on(site: str, browser: Browser) -> None:
     """Its marks come before it is over; at the end no stage is awaited that did not come."""
     opened(browser, site)

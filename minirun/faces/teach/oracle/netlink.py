@@ -4,9 +4,10 @@
     sendto(8, [{nlmsg_len=32, nlmsg_type=0x10, …, nlmsg_seq=9, …}, "\\x00…"], 32, …) = 32
     recvfrom(8, [{…, nlmsg_type=NLMSG_ERROR, …, nlmsg_seq=9, …}, {error=-EEXIST, …}], …) = 36
 
-strace reads a message if it can look up the socket's family: so those in its own network namespace.
-Of the others it has the bytes, which pyroute2's messages read here. Both become the words of an
-event; where strace says an index by the link's name, the event has that too.
+strace reads a message if it can look up the socket's family: so those in its own network namespace,
+if the kernel has netlink_diag. Of the others it has the bytes, which pyroute2's messages read here.
+Both become the words of an event; where strace says an index by the link's name, the event has that
+too.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _LINK = {
     "ifname": "IFLA_IFNAME", "mtu": "IFLA_MTU", "address": "IFLA_ADDRESS", "master": "IFLA_MASTER",
     "ifalias": "IFLA_IFALIAS", "net_ns_pid": "IFLA_NET_NS_PID",
 }  # fmt: skip
+_PORT = {"mode": ("IFLA_BRPORT_MODE", 4), "isolated": ("IFLA_BRPORT_ISOLATED", 33)}
+"""Of a bridge's port, with its number: linux/if_link.h."""
 _IFF_UP = 0x1
 
 
@@ -100,8 +103,9 @@ def _of_text(kind: str, text: str) -> dict[str, Any]:
             found[key] = int(value) if key in ("mtu", "master", "net_ns_pid") else value
     if "IFF_UP" in fields["flags"]:
         found["state"] = "up"
-    if "IFLA_INFO_SLAVE_DATA" in attributes:  # struct nlattr: IFLA_BRPORT_MODE
-        found["mode"] = _bytes(f'"{attributes["IFLA_INFO_SLAVE_DATA"]}"')[4]
+    if "IFLA_INFO_SLAVE_DATA" in attributes:  # struct nlattr: length, type, value
+        data = _bytes(f'"{attributes["IFLA_INFO_SLAVE_DATA"]}"')
+        found |= {key: data[4] for key, (_, number_of) in _PORT.items() if data[2] == number_of}
     elif "IFLA_INFO_KIND" in attributes:
         found["kind"] = attributes["IFLA_INFO_KIND"]
     if found.get("kind") == "veth":  # struct nlattr, then a message of its own: veth(4)
@@ -115,13 +119,14 @@ def _link(message: Any) -> dict[str, Any]:
     found["state"] = "up" if message["flags"] & _IFF_UP else None
     info = message.get_attr("IFLA_LINKINFO")
     if info:
-        kind, data = info.get_attr("IFLA_INFO_KIND"), info.get_attr("IFLA_INFO_DATA")
+        kind = info.get_attr("IFLA_INFO_KIND")
         if kind == "bridge_slave":
-            found["mode"] = data.get_attr("IFLA_BRPORT_MODE")
+            data = info.get_attr("IFLA_INFO_SLAVE_DATA")
+            found |= {key: data.get_attr(name) for key, (name, _) in _PORT.items()}
         else:
             found["kind"] = kind
         if kind == "veth":
-            found["peer"] = _link(data.get_attr("VETH_INFO_PEER"))
+            found["peer"] = _link(info.get_attr("IFLA_INFO_DATA").get_attr("VETH_INFO_PEER"))
     return {key: value for key, value in found.items() if value is not None}
 
 

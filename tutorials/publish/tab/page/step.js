@@ -8,6 +8,8 @@ import { t } from "./words.js";
 const ESCAPE = "\x1b";  // closes a page or a question of the stepper's; else it means nothing to it
 const LAST = 7;
 const PLAIN = "[n]ext ";
+const MOVING = ["nextEvent", "nextStop", "nextStage", "toTheEnd", "giveUp"];
+const STILL = 5000;  // ms after which a run that has not moved will not: there is no such stop
 const KEYS = {
   nextEvent: () => "u*\r",
   nextStop: () => "n",
@@ -32,9 +34,9 @@ export class Stepper {
       return button;
     });
     byId("step").replaceChildren(...this.buttons);
-    this.pressed = false;  // and not answered yet: a double click passes one stop
+    this.pressed = "";  // the button, until it is answered: a double click passes one stop
     terminal.xterm.onWriteParsed(() => {
-      this.pressed = false;
+      if (!MOVING.includes(this.pressed)) this.pressed = "";
       this.show();
     });
     this.show();
@@ -42,16 +44,24 @@ export class Stepper {
 
   /** The run is held at this gate, as its log says; null: it goes on, or is over. */
   at(gate) {
+    if (gate !== this.gate) this.answer();
     this.gate = gate;
     if (gate) byId("step").hidden = false;
     this.show();
+  }
+
+  answer() {
+    clearTimeout(this.timer);
+    this.pressed = "";
   }
 
   isAsked() {
     const { active } = this.terminal.xterm.buffer;
     const text = (row) => active.getLine(row)?.translateToString(true) ?? "";
     if (active.type === "alternate") return Array.from({ length: this.terminal.xterm.rows }, (_, row) => text(row)).some(Boolean);
-    return [0, 1].some((up) => text(active.baseY + active.cursorY - up).startsWith(PLAIN));
+    let row = active.baseY + active.cursorY - 1;
+    while (active.getLine(row)?.isWrapped) row -= 1;
+    return !active.cursorX && text(row).startsWith(PLAIN);
   }
 
   show() {
@@ -67,7 +77,13 @@ export class Stepper {
     const button = this.buttons.find((each) => each.dataset.step === name);
     if (button.getAttribute("aria-disabled") === "true") return;
     this.terminal.type(ESCAPE + KEYS[name](this.held));
-    this.pressed = true;
+    this.pressed = name;
+    if (MOVING.includes(name)) {
+      this.timer = setTimeout(() => {
+        this.answer();
+        this.show();
+      }, STILL);
+    }
     this.show();
     if (name === "shell") this.terminal.focus();
   }
