@@ -34,7 +34,7 @@ from minirun.faces.teach.pace import pace
 from minirun.oci.seccomp import compiler
 
 Answer = TypeVar("Answer")
-_SECONDS = 8.0
+SECONDS = 8.0
 """What no single start may take, on a usual machine."""
 SLEEP = "1234.5"
 """Seconds that the command of a check sleeps: by them it is found."""
@@ -117,7 +117,7 @@ class TriedProgram:
         """
         started = self.start(words or self.words(*command, flags=flags), fds=fds)
         try:
-            pid = wait(lambda: pid_of(command), _SECONDS)
+            pid = wait(lambda: pid_of(command), SECONDS)
             if not pid:
                 raise NotYet("command-not-run", started.last_words())
             yield started, pid
@@ -288,7 +288,7 @@ def no_mounts() -> None:
 
 def seconds() -> float:
     """Return what no single start may take on this machine."""
-    return _SECONDS * pace()
+    return SECONDS * pace()
 
 
 def wait(ready: Callable[[], Answer], limit: float = _ANSWER_SECONDS) -> Answer:

@@ -48,7 +48,7 @@ def init_waits(program: TriedProgram) -> None:
     for _ in range(_TRIES):
         started = program.start(program.words("sleep", tried.SLEEP))
         try:
-            pid = wait(partial(facts.init_of, started.pid))
+            pid = _init_of(started)
             runtime = _above(pid, started.pid)
             for each in runtime:
                 os.kill(each, signal.SIGSTOP)
@@ -64,6 +64,14 @@ def init_waits(program: TriedProgram) -> None:
         finally:
             started.end()
     raise NotYet("no-handshake")
+
+
+def _init_of(started: Started) -> int:
+    """Return init, once it is there. Raises NotYet if the program makes none in its time."""
+    pid = wait(partial(facts.init_of, started.pid), tried.SECONDS)
+    if not pid:
+        raise NotYet("command-not-run", started.last_words())
+    return pid
 
 
 def signal_runtime(started: Started, init: int, number: signal.Signals) -> None:
@@ -99,11 +107,10 @@ def init_dies(program: TriedProgram) -> None:
     _has_ended(program.start(program.words("sleep", tried.SLEEP), before=tried.no_mounts))
     for delay in DELAYS:
         started = program.start(program.words("sleep", tried.SLEEP))
-        pid = wait(partial(facts.init_of, started.pid))
+        pid = _init_of(started)
         time.sleep(delay)
-        if pid:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
         _has_ended(started)
 
 
@@ -125,7 +132,7 @@ def runtime_dies(program: TriedProgram) -> None:
     for delay in DELAYS:
         started = program.start(program.words("sleep", tried.SLEEP))
         try:
-            pid = wait(partial(facts.init_of, started.pid))
+            pid = _init_of(started)
             time.sleep(delay)
             signal_runtime(started, pid, signal.SIGKILL)
             if wait(lambda: not tried.living(), 2.0):
