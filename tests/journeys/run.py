@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[i]) for i in (1, 2)]
 
-from journeys import machines  # noqa: E402
+from journeys import virtual  # noqa: E402
 from journeys.cells import Place  # noqa: E402
 from journeys.play import Outcome, play  # noqa: E402
 from journeys.reader import Journey, journeys  # noqa: E402
@@ -32,7 +32,7 @@ def made_in(
     """Make journeys in surroundings; those of one release's machine are made on one boot."""
     for suite, some in itertools.groupby(columns, lambda each: each.is_booted and each.suite):
         with ExitStack() as stack:
-            machine = stack.enter_context(machines.booted(suite)) if suite else None
+            machine = stack.enter_context(virtual.booted(suite)) if suite else None
             for where in some:
                 for journey, outcome in made(where, todo, machine):
                     yield where, journey, outcome

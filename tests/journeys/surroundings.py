@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
-from journeys import machines  # noqa: E402
+from journeys import virtual  # noqa: E402
 from journeys.cells import CLONE, USER, DebianCell, Place  # noqa: E402
 from journeys.reader import Journey  # noqa: E402
 
-MACHINE_USER = machines.machine.USER
+MACHINE_USER = virtual.machine.USER
 STATIC = "apt-get install --yes --quiet=2 busybox-static > /dev/null"
 TMPFS = "mkdir -p {1}; mount -t tmpfs -o mode={0},nosuid,nodev tmpfs {1}\n"
 

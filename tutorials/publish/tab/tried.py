@@ -4,8 +4,9 @@
 
 It needs what `make tab` has made. Each lesson gets a machine of its own, as after a reload; its
 blocks run in one session, in order, as runner.py runs them, but for one thing: a command that fails
-ends nothing, as nothing ends for a reader. A lesson runs if no command fails, each block prints
-what the text promises, and each look's last line is a choice of its question.
+ends nothing, as nothing ends for a reader. Blocks that runs.toml says do not run are left out, as
+the page has no button for them. A lesson runs if no command fails, each block prints what the text
+promises, and each look's last line is a choice of its question.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NOTES = "/root/lesson"  # of the disk: a sandbox of a check shows no /run
 _SESSION = """
 set -E -o pipefail
 trap 'echo "$number: $BASH_COMMAND" >>"$notes/failed"' ERR
-for number in $(seq "$count"); do
+for number in $numbers; do
     { . "$notes/$number.sh"; } >"$notes/$number.out" 2>&1 </dev/null
 done
 """
@@ -49,9 +50,11 @@ class Tried(NamedTuple):
 def lesson(image: Path, name: str, *, fast: bool) -> Tried:
     """Type a lesson's blocks."""
     text = source(name, "en")
-    todo = blocks(text)
-    files = {f"{number}.sh": block.commands for number, block in enumerate(todo, 1)}
-    words = f"env notes={_NOTES} count={len(todo)} HOME={_NOTES}/home LC_ALL=C.UTF-8 PAGER=cat"
+    every, left_out = blocks(text), runs.rows()["lessons"].get(name, {}).get("blocks", [])
+    todo = {each: block for each, block in enumerate(every, 1) if each not in left_out}
+    files = {f"{number}.sh": block.commands for number, block in todo.items()}
+    numbers = " ".join(map(str, todo))
+    words = f"env notes={_NOTES} numbers='{numbers}' HOME={_NOTES}/home LC_ALL=C.UTF-8 PAGER=cat"
     with Machine(image, compiled_once=fast) as machine:
         machine.put(_NOTES, {**files, "session": _SESSION, "home/.keep": ""})
         command = f"(cd /{root.HOME} && timeout {LIMIT} {words} bash {_NOTES}/session)"
@@ -61,23 +64,24 @@ def lesson(image: Path, name: str, *, fast: bool) -> Tried:
     wrong = [line for line in failed if '. "$notes/' not in line]
     if done.status:
         wrong.append(f"the session has ended with {done.status}: {done.said}")
-    said = [found.get(f"{number}.out", "") for number in range(1, len(todo) + 1)]
-    for number, (block, text_of) in enumerate(zip(todo, said, strict=True), 1):
-        if block.expected is not None and not matches(block.expected, text_of):
-            wrong.append(f"{number}, line {block.line}: {block.commands}prints\n{text_of}")
+    said = {number: found.get(f"{number}.out", "") for number in todo}
+    for number, block in todo.items():
+        if block.expected is not None and not matches(block.expected, said[number]):
+            wrong.append(f"{number}, line {block.line}: {block.commands}prints\n{said[number]}")
     return Tried("lessons", name, done.seconds, [*wrong, *no_choices(text, said)])
 
 
-def no_choices(text: str, said: list[str]) -> Iterator[str]:
+def no_choices(text: str, said: dict[int, str]) -> Iterator[str]:
     """Yield what a look of a lesson has found that is no choice of its question."""
-    outputs, choices = iter(said), list[str]()
+    number, choices = 0, list[str]()
     for kind, body in parts(text):
         if kind == "question":
             choices = keys(body)
         elif kind in ("shell", "answer"):
-            output = next(outputs)
+            number += 1
+            output = said.get(number, "")
             last = output.rstrip("\n").rpartition("\n")[2].strip()
-            if kind == "answer" and last not in choices:
+            if kind == "answer" and number in said and last not in choices:
                 yield f"{body}finds {last!r}, which is none of {choices}; it prints\n{output}"
 
 
