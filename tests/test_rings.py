@@ -242,9 +242,10 @@ def test_the_runtime_names_the_shelves_in_tables() -> None:
 LATE = {"minirun.core.lazy", "minirun", "minirun.__main__"}
 """core/lazy is the one way to be late; the package's front imports what it is asked for."""
 OPTIONAL = {
-    "minirun.faces.api.course.lesson", "minirun.faces.api.stream", "minirun.faces.doctor.machine",
+    "minirun.faces.api.course.lesson", "minirun.faces.api.course.tab", "minirun.faces.api.stream",
+    "minirun.faces.doctor.machine",
 }  # fmt: skip
-"""What may be missing is tried where it is used: a notebook's packages, python-prctl."""
+"""What may be missing is tried where it is used: a notebook's packages, a browser, python-prctl."""
 
 
 def late(tree: ast.Module) -> Iterator[str]:
