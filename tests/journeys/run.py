@@ -63,6 +63,9 @@ def main() -> int:
     parser.add_argument("--journeys", default="", metavar="WORDS", help="parts of their names")
     options = parser.parse_args()
     names, words = options.surroundings.split(), options.journeys.split()
+    if unknown := sorted({*names} - {each.name for each in SURROUNDINGS}):
+        known = ", ".join(each.name for each in SURROUNDINGS)
+        parser.error(f"--surroundings {unknown[0]}: one of {known}")
     table = journeys()
     todo = [
         each for each in table if not words or any(word in each.name for word in [*words, IMAGE])

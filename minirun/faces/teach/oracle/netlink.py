@@ -6,8 +6,8 @@
 
 strace reads a message if it can look up the socket's family: so those in its own network namespace,
 if the kernel has netlink_diag. Of the others it has the bytes, which pyroute2's messages read here.
-Both become the words of an event; where strace says an index by the link's name, the event has that
-too.
+Both become the words of an event; if strace says an index by the link's name, the event has that
+name, too.
 """
 
 from __future__ import annotations
