@@ -90,7 +90,7 @@ class Container:
         """Return created, running or stopped. Too simple: the kernel gives pids to others later."""
         try:
             letter = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # the latter: it has just ended
             return "stopped"
         if letter in "ZX":  # a zombie: its parent has not waited for it yet
             return "stopped"

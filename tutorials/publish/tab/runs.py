@@ -1,9 +1,9 @@
 """What of the course runs in the tab: runs.toml, and the pages that are written from it.
 
-A row of runs.toml is a lesson, a level or a lab that was tried, by tried.py. `seconds`: how long
-all its commands took, in node, on a machine that did nothing else. With `en` and `ko` it does not
-run, or not all of it, and they say why; `blocks` are then the numbers of the lesson's blocks that
-do not, from 1.
+A row of runs.toml is a lesson, a level or a lab that was tried: by tried.py in node, or, a level,
+by tests/publish/test_tab_course.py in Chromium. `seconds`: how long all its commands took, in node,
+on a machine that did nothing else. With `en` and `ko` it does not run, or not all of it, and they
+say why; `blocks` are then the numbers of the lesson's blocks that do not, from 1.
 """
 
 from __future__ import annotations

@@ -60,11 +60,13 @@ def lesson(image: Path, name: str, *, fast: bool) -> Tried:
         command = f"(cd /{root.HOME} && timeout {LIMIT} {words} bash {_NOTES}/session)"
         done = machine.shell(command, LIMIT + 100)
         found = machine.get(_NOTES)
+    said = {number: found.get(f"{number}.out", "") for number in todo}
     failed = found.get("failed", "").splitlines()
     wrong = [line for line in failed if '. "$notes/' not in line]
+    with_output = {number for number in todo for line in wrong if line.startswith(f"{number}: ")}
+    wrong += [f"{number} prints\n{said[number]}" for number in sorted(with_output)]
     if done.status:
         wrong.append(f"the session has ended with {done.status}: {done.said}")
-    said = {number: found.get(f"{number}.out", "") for number in todo}
     for number, block in todo.items():
         if block.expected is not None and not matches(block.expected, said[number]):
             wrong.append(f"{number}, line {block.line}: {block.commands}prints\n{said[number]}")

@@ -38,6 +38,32 @@ def test_the_solution_holds(minirun: Program, level: Level, tmp_path: Path) -> N
     assert done.stdout.count("✓") == count and not {*"✗–"} & {*done.stdout}
 
 
+@pytest.mark.parametrize("level", LEVELS[9:], ids=lambda level: level.name)
+def test_a_process_that_ends_while_its_state_is_read(level: Level, tmp_path: Path) -> None:
+    """The kernel has opened its file, and then has no process to tell of: ESRCH."""
+    program = Path(beside_the_library(tmp_path, level, text_of(level)))
+    test = """
+import pathlib, subprocess, sys
+sys.argv = ["program"]
+from program import Container
+
+def read_text(path):
+    with open(path) as file:
+        process.kill()
+        process.wait()
+        return file.read()
+
+pathlib.Path.read_text = read_text
+process = subprocess.Popen(["sleep", "600"])
+print(Container(pathlib.Path("."), pathlib.Path("."), {}, pid=process.pid).status)
+"""
+    program.rename(tmp_path / "program.py")
+    done = subprocess.run(
+        [sys.executable, "-c", test], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "stopped\n"
+
+
 @pytest.mark.parametrize("level", PUBLISHED, ids=lambda level: level.name)
 def test_the_skeleton_fails_where_it_says(minirun: Program, level: Level, tmp_path: Path) -> None:
     done = minirun("--lang", "en", "level", "start", str(level.number), str(tmp_path))
