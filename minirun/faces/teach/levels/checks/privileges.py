@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from typing import Any
 
+from minirun.core.kernel import architecture
 from minirun.core.kernel.namespaces import CLONE_NEWUTS
 from minirun.faces.teach.levels import material, tried
 from minirun.faces.teach.levels.checks import handshake
@@ -120,10 +122,16 @@ def filter_without_no_new_privs(program: TriedProgram) -> None:
             raise NotYet("no-new-privs-uninvited")
 
 
+def _equal(values: dict[int, int]) -> list[dict[str, Any]]:
+    """Return the conditions of a rule: argument → what it must be, all of them."""
+    return [{"index": at, "op": "SCMP_CMP_EQ", "value": value} for at, value in values.items()]
+
+
 def profile_asks_arguments(program: TriedProgram) -> None:
     """A rule of the profile may ask about arguments, and has an error number of its own.
 
-    An argument has 64 bits: `truncate` gives ftruncate(2) a size of more than 32.
+    An argument has 64 bits: `truncate` gives ftruncate(2) a size of more than 32. A processor of 32
+    bits has ftruncate64 for that, with the size's halves in two arguments.
     """
     script = (
         "unshare -u true; unshare -i true && echo ipc;"
@@ -134,14 +142,14 @@ def profile_asks_arguments(program: TriedProgram) -> None:
     document = material.config(
         args=["/bin/sh", "-c", script], capabilities=kept, noNewPrivileges=True
     )
-    conditions = (
-        ("unshare", {"index": 0, "op": "SCMP_CMP_EQ", "value": CLONE_NEWUTS}),
-        ("ftruncate", {"index": 1, "op": "SCMP_CMP_EQ", "value": _HIGH}),
-        ("ftruncate", {"index": 1, "op": "SCMP_CMP_MASKED_EQ", "value": 0xF00, "valueTwo": 0x300}),
-    )
+    call, size = "ftruncate", {1: _HIGH}
+    if architecture.NATIVE.bits == 32:
+        call, size = "ftruncate64", {1: _LOW, 2: _HIGH >> 32}
+    masked = {"index": 1, "op": "SCMP_CMP_MASKED_EQ", "value": 0xF00, "valueTwo": 0x300}
+    rules = ("unshare", _equal({0: CLONE_NEWUTS})), (call, _equal(size)), (call, [masked])
     document["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
-        {"names": [call], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOSYS, "args": [condition]}
-        for call, condition in conditions]}  # fmt: skip
+        {"names": [name], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOSYS, "args": conditions}
+        for name, conditions in rules]}  # fmt: skip
     done = program.call(program.in_bundle("plain", document))
     if "ipc" not in done.out:
         raise NotYet("filter-args", done.said)
