@@ -43,8 +43,7 @@ def test_a_process_that_ends_while_its_state_is_read(level: Level, tmp_path: Pat
     """The kernel has opened its file, and then has no process to tell of: ESRCH."""
     program = Path(beside_the_library(tmp_path, level, text_of(level)))
     test = """
-import pathlib, subprocess, sys
-sys.argv = ["program"]
+import pathlib, subprocess
 from program import Container
 
 def read_text(path):
